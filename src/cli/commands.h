@@ -1,0 +1,9 @@
+/* The functions behind the rows of commands.c. */
+#ifndef LJ_CLI_COMMANDS_H
+#define LJ_CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+int lj_command_version(const lj_command_input *input);
+
+#endif
