@@ -385,6 +385,22 @@ void accl_task_await_cards(accl_task *task)
     add(task, ACCL_STEP_INLINE);
 }
 
+static bool waits_before_card(const accl_task *task)
+{
+    for (size_t i = 0; i < task->count; i++) {
+        if (task->steps[i].kind == ACCL_STEP_CARD) return false;
+        if (task->steps[i].kind == ACCL_STEP_WAIT_CARD || task->steps[i].kind == ACCL_STEP_WAIT_CARDS) return true;
+    }
+    return false;
+}
+
+static void add_empty_card(accl_task *task)
+{
+    accl_add_guard(task, false);
+    add(task, ACCL_STEP_CARD)->phase = ACCL_CARD_EMPTY;
+    task->shared = true;
+}
+
 static void begin(accl_task *task)
 {
     ncclComm_t comm = task->comm;
@@ -405,11 +421,14 @@ static void begin(accl_task *task)
     task->mapped = accl_call_bytes(call) >= accl_mapped_from(comm, call) && relevant_mapped(task);
     if (!task->mapped && !comm->settings.check) {
         build(task, false);
+        if (accl_call_bytes(call) < accl_mapped_from(comm, call) || !waits_before_card(task)) return;
+        /* a rank whose buffers are mapped waits for all cards: this one must not wait for that rank first */
+        task->count = 0;
+        add_empty_card(task);
+        build(task, false);
         return;
     }
-    accl_add_guard(task, false);
-    add(task, ACCL_STEP_CARD)->phase = ACCL_CARD_EMPTY;
-    task->shared = true;
+    add_empty_card(task);
     add(task, ACCL_STEP_WAIT_CARDS)->phase = 0;
     add(task, ACCL_STEP_DECIDE);
 }
