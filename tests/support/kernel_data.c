@@ -2,8 +2,12 @@
 
 #include "support/testing.h"
 
+#include "base/machine.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { GUARD = 256, SENTINEL = 0xa5 };
 
@@ -45,4 +49,22 @@ void assert_near(const char *what, double got, double want, double tolerance, si
 {
     if (isnan(want) ? isnan(got) : fabs(got - want) <= tolerance || got == want) return;
     fail_msg("%s: element %zu is %.9g, reference %.9g, tolerance %.3g", what, index, got, want, tolerance);
+}
+
+int run_for_every_isa(char **argv)
+{
+    int failed = 0;
+    if (getenv("LJPERF_ISA")) return -1;
+    for (int isa = 0; isa <= (int)lj_machine_get()->isa; isa++) {
+        int code = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("LJPERF_ISA", lj_isa_name((lj_isa)isa), 1);
+            fprintf(stderr, "[ %s ]\n", lj_isa_name((lj_isa)isa));
+            execv("/proc/self/exe", argv);
+            _exit(127);
+        }
+        if (child < 0 || waitpid(child, &code, 0) != child || code != 0) failed++;
+    }
+    return failed;
 }

@@ -26,4 +26,8 @@ double guarded_get(const guarded *g, size_t index);
 /* Largest |got - want| / (|want| + scale of the row); fails above `tolerance` with the index. */
 void assert_near(const char *what, double got, double want, double tolerance, size_t index);
 
+/* For main(): runs this program once for each instruction set up to the machine's, with LJPERF_ISA set; the sum of their exit codes. In
+ * such a child it returns -1: run the tests. */
+int run_for_every_isa(char **argv);
+
 #endif
