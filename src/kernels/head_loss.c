@@ -108,9 +108,9 @@ size_t lj_head_loss_scratch(const lj_head_loss *handle)
 static lj_status targets_check(const lj_head_loss_desc *d, const int32_t *target)
 {
     for (int64_t i = 0; i < d->rows; i++)
-        if (target[i] != LJ_HEAD_LOSS_IGNORED && (target[i] < 0 || target[i] >= d->vocab))
-            return lj_fail(LJ_ERR_INVALID, "head loss: target %d of row %lld is outside 0 .. %lld and is not %d", target[i], (long long)i,
-                           (long long)d->vocab - 1, LJ_HEAD_LOSS_IGNORED);
+        if (target[i] >= d->vocab)
+            return lj_fail(LJ_ERR_INVALID, "head loss: target %d of row %lld is above %lld, the vocabulary's last", target[i], (long long)i,
+                           (long long)d->vocab - 1);
     return LJ_OK;
 }
 
@@ -132,7 +132,7 @@ static void rows_share(void *arg, int thread, int threads)
         int64_t at = w->first + i;
         lj_loss_row row = {.logits = (float *)w->args->scratch + i * d->vocab,
                            .vocab = d->vocab,
-                           .target = w->args->target[at],
+                           .target = w->args->target[at] < 0 ? LJ_HEAD_LOSS_IGNORED : w->args->target[at],
                            .gradient = w->args->dx || w->args->dw,
                            .type = d->type,
                            .scale = w->args->scale ? w->args->scale[at] : 0};

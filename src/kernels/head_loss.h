@@ -6,7 +6,7 @@
  *
  * Rows are taken in chunks of rows_per_chunk; logits of a chunk are f32 in scratch and become dlogits (type of x) in place.
  * Three GEMMs a chunk through the provider table. Not a team kernel: call from the master thread outside any region.
- * Targets outside [0, vocab) other than -100 make run fail with LJ_ERR_INVALID before anything is written. */
+ * Targets of vocab or more make run fail with LJ_ERR_INVALID before anything is written. */
 #ifndef LJ_KERNELS_HEAD_LOSS_H
 #define LJ_KERNELS_HEAD_LOSS_H
 
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LJ_HEAD_LOSS_IGNORED = -100 };
+enum { LJ_HEAD_LOSS_IGNORED = -100 }; /* any negative target is ignored; this is the usual one */
 
 typedef struct {
     lj_dtype type;                 /* of x, w, dx: LJ_BF16 or LJ_F32 */
