@@ -74,6 +74,25 @@ lj_status lj_ref_iota(const lj_ref_op *op)
     return LJ_OK;
 }
 
+/* As the head of ops.def defines it. */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+lj_status lj_ref_random(const lj_ref_op *op)
+{
+    const uint64_t step = 0x9e3779b97f4a7c15u;
+    lj_ref_tensor *out = &op->outputs[0];
+    uint64_t seed = (uint64_t)op->inputs[0]->cells[0].i, stream = (uint64_t)op->node->attributes.i[0];
+    uint64_t key = mix(seed + step * (stream + 1));
+    for (int64_t at = 0; at < out->count; at++)
+        out->cells[at].f = ldexp((double)(mix(key + step * ((uint64_t)at + 1)) >> 40), -24);
+    return LJ_OK;
+}
+
 lj_status lj_ref_input(const lj_ref_op *op)
 {
     return lj_fail(LJ_ERR_NOT_FOUND, "reference: no buffer for input '%s': bind it by that name", op->node->name);
