@@ -70,17 +70,15 @@ test_difference test_compare(lj_dtype dtype, const void *got, const void *expect
     return d;
 }
 
-double test_share(lj_dtype dtype, const void *got, const void *expected, size_t count, double ulps, const double *scale, double floor,
-                  size_t *at)
+double test_share(lj_dtype dtype, const void *got, const void *expected, size_t count, double ulps, const double *extra, size_t *at)
 {
     double worst = 0;
     if (at) *at = 0;
     for (size_t i = 0; i < count; i++) {
         double error = element_error(dtype, got, expected, i);
         if (error == 0) continue;
-        double reference = fabs(lj_element_get(dtype, expected, i));
-        if (scale && !(scale[i] <= reference)) reference = scale[i];
-        double allowed = ulps * test_ulp(dtype, reference) + floor, share = allowed > 0 ? error / allowed : INFINITY;
+        double allowed = (ulps > 0 ? ulps * test_ulp(dtype, lj_element_get(dtype, expected, i)) : 0) + (extra ? extra[i] : 0);
+        double share = allowed > 0 ? error / allowed : INFINITY;
         if (share <= worst) continue;
         worst = share;
         if (at) *at = i;

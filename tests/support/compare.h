@@ -27,10 +27,8 @@ double test_ulps_apart(lj_dtype dtype, double got, double expected);
 
 test_difference test_compare(lj_dtype dtype, const void *got, const void *expected, size_t count);
 
-/* Largest share used of a tolerance of `ulps` units of the last place, measured at max(|expected|, scale[i]) (scale may be
- * NULL) plus `floor` (an absolute part). 1 is the limit; with ulps 0 and floor 0 any difference is infinity. *at (may be
- * NULL) receives the element. */
-double test_share(lj_dtype dtype, const void *got, const void *expected, size_t count, double ulps, const double *scale, double floor,
-                  size_t *at);
+/* Largest share used of a tolerance of `ulps` units of the last place of the expected number plus extra[i] (NULL: nothing).
+ * 1 is the limit; where nothing is allowed any difference is infinity. *at (may be NULL) receives the element. */
+double test_share(lj_dtype dtype, const void *got, const void *expected, size_t count, double ulps, const double *extra, size_t *at);
 
 #endif

@@ -102,7 +102,7 @@ static void unary(op_case *c, lj_value (*build)(lj_graph *graph, lj_value x), te
 static void case_neg(op_case *c) { unary(c, lj_neg, FILL_WIDE); }
 static void case_abs(op_case *c) { unary(c, lj_abs, c->gradient ? FILL_DISTINCT : FILL_WIDE); }
 static void case_exp(op_case *c) { unary(c, lj_exp, c->gradient ? FILL_NORMAL : FILL_WIDE); }
-static void case_log(op_case *c) { unary(c, lj_log, FILL_POSITIVE); }
+static void case_log(op_case *c) { unary(c, lj_ln, FILL_POSITIVE); }
 static void case_sqrt(op_case *c) { unary(c, lj_sqrt, FILL_POSITIVE); }
 static void case_rsqrt(op_case *c) { unary(c, lj_rsqrt, FILL_POSITIVE); }
 static void case_recip(op_case *c) { unary(c, lj_recip, c->gradient ? FILL_POSITIVE : FILL_WIDE); }
@@ -401,7 +401,9 @@ static void case_rotary(op_case *c)
 
 static void case_swiglu(op_case *c)
 {
-    binary(c, lj_swiglu, c->gradient ? FILL_NORMAL : FILL_WIDE);
+    test_fill fill = c->gradient ? FILL_NORMAL : FILL_WIDE;
+    out(c, lj_swiglu(c->graph, in(c, DIMS(c->a, c->b, c->c), fill), in(c, DIMS(c->a, c->b, c->c), fill)));
+    out(c, lj_swiglu(c->graph, in(c, DIMS(c->c), fill), in(c, DIMS(c->c), fill)));
 }
 
 static void case_swiglu_grad(op_case *c)
