@@ -1,0 +1,58 @@
+/* A model being trained: flat buffers and the compiled programs micro, update and eval over them.
+ *
+ * Life: lj_trainer_create (describes and plans; refuses what does not fit before anything large is allocated) -> fill
+ * lj_trainer_master -> lj_trainer_refresh -> for each step: lj_trainer_micro once a micro-batch, lj_trainer_update -> destroy.
+ * Programs are compiled on first use. One thread. */
+#ifndef LJ_TRAIN_TRAINER_H
+#define LJ_TRAIN_TRAINER_H
+
+#include "ljperf/program.h"
+#include "model/layout.h"
+#include "train/batch.h"
+
+typedef struct {
+    lj_dtype dtype;     /* compute: LJ_BF16 (mixed, fp32 master weights) or LJ_F32 */
+    int threads;        /* 0: all processors of the affinity mask */
+    bool eager;         /* "compiler off" */
+    bool documents;     /* attention stops at document borders */
+    bool evaluate_only; /* no gradients, no moments */
+    bool accumulate;    /* more than one micro-batch a step: gradients are added to */
+    int64_t rows, length; /* largest micro-batch */
+    const char *disable; /* passes switched off; NULL = none */
+    lj_adamw_options adamw;
+} lj_trainer_options;
+
+/* What a trainer holds, in bytes, before anything is allocated. */
+typedef struct {
+    size_t master, moments, gradients, compute, data, workspace, peak;
+} lj_trainer_bytes;
+
+typedef struct lj_trainer lj_trainer;
+
+/* `layout` must outlive the trainer. LJ_ERR_NOMEM when the plan needs more than the machine (or its cgroup) has: have and need. */
+lj_status lj_trainer_create(const lj_param_layout *layout, const lj_trainer_options *options, lj_trainer **trainer);
+void lj_trainer_destroy(lj_trainer *trainer);
+
+/* Flat f32 buffers of layout->total_elements: weights, moments, gradients of the last step (NULL with evaluate_only). */
+float *lj_trainer_master(lj_trainer *trainer);
+float *lj_trainer_m(lj_trainer *trainer);
+float *lj_trainer_v(lj_trainer *trainer);
+float *lj_trainer_gradients(lj_trainer *trainer);
+const lj_param_layout *lj_trainer_layout(const lj_trainer *trainer);
+/* Brings the compute copy up to the master weights; after filling them, and only then. */
+void lj_trainer_refresh(lj_trainer *trainer);
+
+/* Forward and backward of one micro-batch; *loss = sum of weight x loss. `first` starts a step. */
+lj_status lj_trainer_micro(lj_trainer *trainer, const lj_batch *batch, bool first, double *loss);
+/* Ends optimizer step `step` (counted from 1): norm, clip (0: none), AdamW. */
+lj_status lj_trainer_update(lj_trainer *trainer, int64_t step, double learning_rate, double clip, double *norm);
+/* Losses f32 [rows x length] without learning, 0 where there is no target; they live until the next call. */
+lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const float **losses);
+
+/* Compiles what will be used and reports bytes as planned. */
+lj_status lj_trainer_prepare(lj_trainer *trainer, lj_trainer_bytes *bytes);
+/* The program behind micro (compiled by prepare), for tracing and reports. */
+lj_program *lj_trainer_micro_program(lj_trainer *trainer);
+lj_program *lj_trainer_update_program(lj_trainer *trainer);
+
+#endif
