@@ -127,7 +127,7 @@ LJ_API lj_value lj_random(lj_graph *graph, lj_value seed, lj_type type, int64_t 
 LJ_API lj_value lj_neg(lj_graph *graph, lj_value x);
 LJ_API lj_value lj_abs(lj_graph *graph, lj_value x);
 LJ_API lj_value lj_exp(lj_graph *graph, lj_value x);
-LJ_API lj_value lj_log(lj_graph *graph, lj_value x);
+LJ_API lj_value lj_ln(lj_graph *graph, lj_value x); /* natural logarithm (op log) */
 LJ_API lj_value lj_sqrt(lj_graph *graph, lj_value x);
 LJ_API lj_value lj_rsqrt(lj_graph *graph, lj_value x);
 LJ_API lj_value lj_recip(lj_graph *graph, lj_value x);
@@ -222,7 +222,7 @@ LJ_API lj_status lj_adamw(lj_graph *graph, lj_value master, lj_value m, lj_value
 #define lj_const(g, ...) lj_const(LJ_HERE(g), __VA_ARGS__)
 #define lj_neg(g, ...) lj_neg(LJ_HERE(g), __VA_ARGS__)
 #define lj_exp(g, ...) lj_exp(LJ_HERE(g), __VA_ARGS__)
-#define lj_log(g, ...) lj_log(LJ_HERE(g), __VA_ARGS__)
+#define lj_ln(g, ...) lj_ln(LJ_HERE(g), __VA_ARGS__)
 #define lj_sqrt(g, ...) lj_sqrt(LJ_HERE(g), __VA_ARGS__)
 #define lj_rsqrt(g, ...) lj_rsqrt(LJ_HERE(g), __VA_ARGS__)
 #define lj_tanh(g, ...) lj_tanh(LJ_HERE(g), __VA_ARGS__)

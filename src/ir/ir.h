@@ -67,10 +67,6 @@ typedef struct {
     lj_value state;   /* assignment target; 0 for outputs */
 } lj_result;
 
-typedef struct {
-    const lj_call_row *rows;
-} lj_call_table;
-
 struct lj_graph {
     lj_arena arena;
     lj_node *nodes; /* topological: every operand stands before its user */
@@ -113,9 +109,7 @@ typedef struct {
     uint32_t types; /* bit a dtype: allowed for the first operand (or the result of a leaf) */
     lj_infer_fn infer;
     lj_gradient_fn gradient;   /* NULL: zero */
-    lj_decompose_fn decompose; /* composites only */
-    double flops_per_element;
-    lj_flops_fn flops; /* NULL: flops_per_element x elements of the first result */
+    double flops_per_element;  /* of the first result; -1: cost.c has a function */
     double tolerance;  /* ulps of the result's dtype */
     const char *doc;
 } lj_op_row;
