@@ -1,6 +1,9 @@
 /* Random weights. Counter based, so that any order and any number of threads gives the same numbers. */
 #include "model/params.h"
 
+#include "base/machine.h"
+#include "kernels/team.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -48,17 +51,37 @@ static void store(lj_dtype dtype, void *flat, int64_t index, float value)
         ((uint16_t *)flat)[index] = lj_bf16_from_float(value);
 }
 
+typedef struct {
+    lj_dtype dtype;
+    void *flat;
+    int64_t offset, count;
+    uint64_t key;
+    double scale, constant; /* element = constant + scale x draw; draw NULL: the constant */
+    draw_fn draw;
+} fill_job;
+
+static void fill_share(void *arg, int thread, int threads)
+{
+    const fill_job *job = arg;
+    int64_t begin, end;
+    lj_team_share(job->count, thread, threads, &begin, &end);
+    for (int64_t i = begin; i < end; i++)
+        store(job->dtype, job->flat, job->offset + i, (float)(job->constant + (job->draw ? job->scale * job->draw(job->key, i) : 0)));
+}
+
 static void slot_fill(const lj_param_layout *layout, const lj_weight_slot *slot, uint64_t seed, draw_fn draw, lj_dtype dtype, void *flat)
 {
-    int64_t offset = lj_slot_offset(layout, slot);
     lj_weight_role role = slot->weight.role;
-    if (role == LJ_WEIGHT_NORM || role == LJ_WEIGHT_BIAS) {
-        for (int64_t i = 0; i < slot->count; i++) store(dtype, flat, offset + i, role == LJ_WEIGHT_NORM ? 1.0f : 0.0f);
-        return;
-    }
-    uint64_t key = name_key(seed, slot->weight.name);
-    double deviation = layout->config.initializer_range;
-    for (int64_t i = 0; i < slot->count; i++) store(dtype, flat, offset + i, (float)(deviation * draw(key, i)));
+    bool fixed = role == LJ_WEIGHT_NORM || role == LJ_WEIGHT_BIAS;
+    fill_job job = {.dtype = dtype,
+                    .flat = flat,
+                    .offset = lj_slot_offset(layout, slot),
+                    .count = slot->count,
+                    .key = name_key(seed, slot->weight.name),
+                    .scale = layout->config.initializer_range,
+                    .constant = role == LJ_WEIGHT_NORM,
+                    .draw = fixed ? NULL : draw};
+    lj_team_run(lj_machine_get()->cores, fill_share, &job);
 }
 
 void lj_params_begin(const lj_param_layout *layout, lj_dtype dtype, void *flat)

@@ -163,3 +163,13 @@ void lj_model_source_close(lj_model_source *source)
     free(source->deepspeed);
     *source = (lj_model_source){0};
 }
+
+lj_status lj_model_source_tokenizer(const lj_model_source *source, const char *named, lj_tokenizer **tokenizer)
+{
+    if (*named) return lj_tokenizer_create(named, tokenizer);
+    if (source->is_preset)
+        return lj_fail(LJ_ERR_NOT_FOUND, "preset %s carries no tokenizer; text needs --tokenizer DIR or FILE", source->name);
+    bool gguf = source->weights && lj_weights_gguf(source->weights);
+    lj_status status = lj_tokenizer_create(gguf ? lj_weights_path(source->weights) : source->folder, tokenizer);
+    return lj_fail_in(status, "tokenizer (--tokenizer DIR or FILE names another)");
+}

@@ -3,6 +3,7 @@
 #define LJ_MODEL_SOURCE_H
 
 #include "formats/weights.h"
+#include "text/tokenizer.h"
 
 typedef struct {
     char *name;              /* as asked for */
@@ -16,6 +17,9 @@ typedef struct {
 /* Looks for a preset of that name first when it holds no leading '.' or '/', then for a path. LJ_ERR_NOT_FOUND names the nearest preset. */
 lj_status lj_model_source_open(const char *name, lj_model_source *source);
 void lj_model_source_close(lj_model_source *source);
+
+/* Opens the tokenizer that belongs to the source, or the one at `named` when that is not "". LJ_ERR_NOT_FOUND for a preset, which has none. */
+lj_status lj_model_source_tokenizer(const lj_model_source *source, const char *named, lj_tokenizer **tokenizer);
 
 /* Names of all presets ("deepspeed/llama3-8b"), sorted; calls `each` for one after the other. */
 typedef lj_status (*lj_preset_fn)(void *user, const char *name, const char *folder);

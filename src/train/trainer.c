@@ -38,14 +38,24 @@ static size_t stream_bytes(const lj_trainer *t)
     return one * (2 * !t->layout->part.embedding + !t->layout->part.head);
 }
 
+static bool has_update(const lj_trainer *t)
+{
+    return !t->options.evaluate_only && !t->options.micro_only;
+}
+
+/* In f32 the master is what is computed with. */
+static bool has_master(const lj_trainer *t)
+{
+    return !t->options.micro_only || t->options.dtype == LJ_F32;
+}
+
 static lj_status buffers_create(lj_trainer *t)
 {
     size_t wide = flat_bytes(t->layout, LJ_F32);
-    bool training = !t->options.evaluate_only;
-    LJ_TRY(lj_alloc("weights (f32 master)", wide, (void **)&t->master));
-    if (training) LJ_TRY(lj_alloc_zero("first moments", wide, (void **)&t->m));
-    if (training) LJ_TRY(lj_alloc_zero("second moments", wide, (void **)&t->v));
-    if (training) LJ_TRY(lj_alloc_zero("gradients", wide, (void **)&t->gradients));
+    if (has_master(t)) LJ_TRY(lj_alloc("weights (f32 master)", wide, (void **)&t->master));
+    if (has_update(t)) LJ_TRY(lj_alloc_zero("first moments", wide, (void **)&t->m));
+    if (has_update(t)) LJ_TRY(lj_alloc_zero("second moments", wide, (void **)&t->v));
+    if (!t->options.evaluate_only) LJ_TRY(lj_alloc_zero("gradients", wide, (void **)&t->gradients));
     t->compute = t->master;
     if (t->options.dtype != LJ_F32) LJ_TRY(lj_alloc("weights (compute copy)", flat_bytes(t->layout, t->options.dtype), &t->compute));
     LJ_TRY(lj_alloc("rotary tables", table_bytes(t), (void **)&t->cosines));
@@ -60,38 +70,14 @@ static lj_status buffers_create(lj_trainer *t)
 static lj_trainer_bytes bytes_fixed(const lj_trainer *t)
 {
     size_t wide = flat_bytes(t->layout, LJ_F32);
-    bool training = !t->options.evaluate_only;
-    lj_trainer_bytes bytes = {.master = wide, .moments = training ? 2 * wide : 0, .gradients = training ? wide : 0};
-    bytes.compute = t->options.dtype == LJ_F32 ? 0 : flat_bytes(t->layout, t->options.dtype);
+    lj_trainer_bytes bytes = {.master = has_master(t) ? wide : 0,
+                              .moments = has_update(t) ? 2 * wide : 0,
+                              .gradients = t->options.evaluate_only ? 0 : wide,
+                              .compute = t->options.dtype == LJ_F32 ? 0 : flat_bytes(t->layout, t->options.dtype)};
     bytes.data = 2 * table_bytes(t) + (size_t)(t->options.rows * t->options.length) * 4 + stream_bytes(t) +
                  lj_batch_bytes(t->options.rows, t->options.length);
     bytes.peak = bytes.master + bytes.moments + bytes.gradients + bytes.compute + bytes.data;
     return bytes;
-}
-
-static lj_status memory_check(const lj_trainer *t)
-{
-    lj_trainer_bytes bytes = bytes_fixed(t);
-    uint64_t have = lj_memory_available();
-    char need[32], room[32];
-    if (!have || bytes.peak <= have) return LJ_OK;
-    return lj_fail(LJ_ERR_NOMEM, "weights, moments and gradients alone need %s, %s are free; fewer layers (--layers) or a smaller model would fit",
-                   lj_size_format((double)bytes.peak, need, sizeof need), lj_size_format((double)have, room, sizeof room));
-}
-
-lj_status lj_trainer_create(const lj_param_layout *layout, const lj_trainer_options *options, lj_trainer **trainer)
-{
-    void *memory;
-    LJ_TRY(lj_alloc_zero("trainer", sizeof(lj_trainer), &memory));
-    lj_trainer *t = memory;
-    t->layout = layout, t->options = *options;
-    lj_status status = memory_check(t);
-    if (status == LJ_OK) status = buffers_create(t);
-    if (status == LJ_OK)
-        *trainer = t;
-    else
-        lj_trainer_destroy(t);
-    return status;
 }
 
 void lj_trainer_destroy(lj_trainer *trainer)
@@ -167,25 +153,31 @@ static lj_status bind_fixed(lj_trainer *t, lj_program *program)
     return bind_if(program, !part.head && program == t->micro, "dx", stream + one * (part.embedding ? 0 : 2));
 }
 
-static lj_status micro_ready(lj_trainer *t)
+static lj_status micro_compile(lj_trainer *t)
 {
-    if (t->micro) return LJ_OK;
     lj_model_graph_options options = {t->options.dtype, t->options.documents, .first = !t->options.accumulate};
     lj_graph *graph;
     LJ_TRY(lj_model_graph_micro(t->layout, &options, &graph));
-    LJ_TRY(compile(t, "micro", graph, &t->micro));
+    return compile(t, "micro", graph, &t->micro);
+}
+
+static lj_status micro_bind(lj_trainer *t)
+{
     LJ_TRY(bind_fixed(t, t->micro));
     LJ_TRY(lj_params_bind(t->micro, t->layout, "grad.", LJ_F32, t->gradients));
     return bind_if(t->micro, t->layout->part.head, "loss", &t->loss);
 }
 
-static lj_status eval_ready(lj_trainer *t)
+static lj_status eval_compile(lj_trainer *t)
 {
-    if (t->eval) return LJ_OK;
     lj_model_graph_options options = {t->options.dtype, t->options.documents, false};
     lj_graph *graph;
     LJ_TRY(lj_model_graph_eval(t->layout, &options, &graph));
-    LJ_TRY(compile(t, "eval", graph, &t->eval));
+    return compile(t, "eval", graph, &t->eval);
+}
+
+static lj_status eval_bind(lj_trainer *t)
+{
     LJ_TRY(bind_fixed(t, t->eval));
     return lj_program_bind(t->eval, "losses", t->losses);
 }
@@ -205,12 +197,15 @@ static lj_status update_bind_group(lj_trainer *t, const char *group, int64_t off
     return LJ_OK;
 }
 
-static lj_status update_ready(lj_trainer *t)
+static lj_status update_compile(lj_trainer *t)
 {
-    if (t->update) return LJ_OK;
     lj_graph *graph;
     LJ_TRY(lj_model_graph_update(t->layout, t->options.dtype, &t->options.adamw, &graph));
-    LJ_TRY(compile(t, "update", graph, &t->update));
+    return compile(t, "update", graph, &t->update);
+}
+
+static lj_status update_bind(lj_trainer *t)
+{
     const lj_param_layout *layout = t->layout;
     if (layout->decay_elements) LJ_TRY(update_bind_group(t, "decay", 0));
     if (layout->total_elements > layout->decay_elements) LJ_TRY(update_bind_group(t, "rest", layout->decay_elements));
@@ -246,7 +241,6 @@ lj_status lj_trainer_micro(lj_trainer *trainer, const lj_batch *batch, bool firs
 {
     lj_size sizes[3];
     LJ_TRY(batch_check(trainer, batch));
-    LJ_TRY(micro_ready(trainer));
     if (!first && !trainer->options.accumulate)
         return lj_fail(LJ_ERR_INVALID, "a second micro-batch in a step; make the trainer with `accumulate`");
     if (first && trainer->options.accumulate) memset(trainer->gradients, 0, flat_bytes(trainer->layout, LJ_F32));
@@ -259,7 +253,6 @@ lj_status lj_trainer_micro(lj_trainer *trainer, const lj_batch *batch, bool firs
 lj_status lj_trainer_update(lj_trainer *trainer, int64_t step, double learning_rate, double clip, double *norm)
 {
     const lj_adamw_options *adamw = &trainer->options.adamw;
-    LJ_TRY(update_ready(trainer));
     trainer->hyper[0] = (float)learning_rate;
     trainer->hyper[1] = clip > 0 ? (float)clip : INFINITY;
     trainer->hyper[2] = (float)(1 - pow(adamw->beta1, (double)step));
@@ -273,7 +266,10 @@ lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const floa
 {
     lj_size sizes[3];
     LJ_TRY(batch_check(trainer, batch));
-    LJ_TRY(eval_ready(trainer));
+    if (!trainer->eval) {
+        LJ_TRY(eval_compile(trainer));
+        LJ_TRY(eval_bind(trainer));
+    }
     LJ_TRY(bind_batch(trainer, trainer->eval, batch));
     LJ_TRY(lj_program_run(trainer->eval, sizes, sizes_of(trainer, batch->rows, batch->length, sizes)));
     *losses = trainer->losses;
@@ -288,21 +284,66 @@ static lj_status workspace_add(lj_program *program, const lj_size *sizes, size_t
     return LJ_OK;
 }
 
-lj_status lj_trainer_prepare(lj_trainer *trainer, lj_trainer_bytes *bytes)
+lj_status lj_trainer_create(const lj_param_layout *layout, const lj_trainer_options *options, lj_trainer **trainer)
+{
+    void *memory;
+    LJ_TRY(lj_alloc_zero("trainer", sizeof(lj_trainer), &memory));
+    lj_trainer *t = memory;
+    t->layout = layout, t->options = *options;
+    lj_status status = options->evaluate_only ? eval_compile(t) : micro_compile(t);
+    if (status == LJ_OK && has_update(t)) status = update_compile(t);
+    if (status == LJ_OK)
+        *trainer = t;
+    else
+        lj_trainer_destroy(t);
+    return status;
+}
+
+lj_status lj_trainer_plan(lj_trainer *trainer, lj_trainer_bytes *bytes)
 {
     lj_size sizes[3];
     lj_trainer_bytes result = bytes_fixed(trainer);
     size_t count = sizes_of(trainer, trainer->options.rows, trainer->options.length, sizes);
-    if (trainer->options.evaluate_only) {
-        LJ_TRY(eval_ready(trainer));
-        LJ_TRY(workspace_add(trainer->eval, sizes, count, &result.workspace));
-    } else {
-        LJ_TRY(micro_ready(trainer));
-        LJ_TRY(update_ready(trainer));
-        LJ_TRY(workspace_add(trainer->micro, sizes, count, &result.workspace));
-        LJ_TRY(workspace_add(trainer->update, NULL, 0, &result.workspace));
-    }
+    if (trainer->options.evaluate_only) LJ_TRY(workspace_add(trainer->eval, sizes, count, &result.workspace));
+    if (trainer->micro) LJ_TRY(workspace_add(trainer->micro, sizes, count, &result.workspace));
+    if (trainer->update) LJ_TRY(workspace_add(trainer->update, NULL, 0, &result.workspace));
     result.peak += result.workspace;
     *bytes = result;
     return LJ_OK;
+}
+
+static lj_status memory_check(lj_trainer *t)
+{
+    lj_trainer_bytes bytes;
+    char need[32], room[32], fixed[32];
+    LJ_TRY(lj_trainer_plan(t, &bytes));
+    uint64_t have = lj_memory_available();
+    if (!have || bytes.peak <= have) return LJ_OK;
+    return lj_fail(LJ_ERR_NOMEM, "training needs %s (%s of it activations), %s are free; a smaller --batch or --seq, or fewer layers, would fit",
+                   lj_size_format((double)bytes.peak, need, sizeof need), lj_size_format((double)bytes.workspace, fixed, sizeof fixed),
+                   lj_size_format((double)have, room, sizeof room));
+}
+
+lj_status lj_trainer_commit(lj_trainer *trainer)
+{
+    lj_size sizes[3];
+    size_t count = sizes_of(trainer, trainer->options.rows, trainer->options.length, sizes);
+    LJ_TRY(memory_check(trainer));
+    LJ_TRY(buffers_create(trainer));
+    if (trainer->eval) LJ_TRY(eval_bind(trainer));
+    if (trainer->eval) LJ_TRY(lj_program_commit(trainer->eval, sizes, count));
+    if (trainer->micro) LJ_TRY(micro_bind(trainer));
+    if (trainer->micro) LJ_TRY(lj_program_commit(trainer->micro, sizes, count));
+    if (trainer->update) LJ_TRY(update_bind(trainer));
+    return trainer->update ? lj_program_commit(trainer->update, NULL, 0) : LJ_OK;
+}
+
+void lj_trainer_fill(lj_trainer *trainer, uint64_t seed, bool speed_only)
+{
+    void (*fill)(const lj_param_layout *, uint64_t, lj_dtype, void *) = speed_only ? lj_params_fill : lj_params_random;
+    if (trainer->master) fill(trainer->layout, seed, LJ_F32, trainer->master);
+    if (trainer->master)
+        lj_trainer_refresh(trainer);
+    else
+        fill(trainer->layout, seed, trainer->options.dtype, trainer->compute);
 }

@@ -1,8 +1,8 @@
 /* A model being trained: flat buffers and the compiled programs micro, update and eval over them.
  *
- * Life: lj_trainer_create (describes and plans; refuses what does not fit before anything large is allocated) -> fill
- * lj_trainer_master -> lj_trainer_refresh -> for each step: lj_trainer_micro once a micro-batch, lj_trainer_update -> destroy.
- * Programs are compiled on first use. One thread. */
+ * Life: lj_trainer_create (compiles) -> lj_trainer_plan (exact bytes, nothing allocated) -> lj_trainer_commit (allocates, refusing what
+ * does not fit) -> fill lj_trainer_master, lj_trainer_refresh -> for each step: lj_trainer_micro once a micro-batch,
+ * lj_trainer_update -> destroy. `eval` of a training trainer is compiled on first use. One thread. */
 #ifndef LJ_TRAIN_TRAINER_H
 #define LJ_TRAIN_TRAINER_H
 
@@ -16,6 +16,7 @@ typedef struct {
     bool eager;         /* "compiler off" */
     bool documents;     /* attention stops at document borders */
     bool evaluate_only; /* no gradients, no moments */
+    bool micro_only;    /* no moments, no update, and with bf16 no master weights: for measuring; fill with lj_trainer_fill */
     bool accumulate;    /* more than one micro-batch a step: gradients are added to */
     int64_t rows, length; /* largest micro-batch */
     const char *disable; /* passes switched off; NULL = none */
@@ -29,9 +30,15 @@ typedef struct {
 
 typedef struct lj_trainer lj_trainer;
 
-/* `layout` must outlive the trainer. LJ_ERR_NOMEM when the plan needs more than the machine (or its cgroup) has: have and need. */
+/* `layout` must outlive the trainer. Errors: those of lj_program_compile. */
 lj_status lj_trainer_create(const lj_param_layout *layout, const lj_trainer_options *options, lj_trainer **trainer);
-void lj_trainer_destroy(lj_trainer *trainer);
+void lj_trainer_destroy(lj_trainer *trainer); /* NULL is allowed */
+/* Bytes that lj_trainer_commit and one batch will take, at options.rows x options.length. */
+lj_status lj_trainer_plan(lj_trainer *trainer, lj_trainer_bytes *bytes);
+/* LJ_ERR_NOMEM when the machine (or its cgroup) has less free than the plan needs: both numbers. */
+lj_status lj_trainer_commit(lj_trainer *trainer);
+/* Random weights by lj_params_random, or lj_params_fill when only speed matters; a weights' change that needs no refresh. */
+void lj_trainer_fill(lj_trainer *trainer, uint64_t seed, bool speed_only);
 
 /* Flat f32 buffers of layout->total_elements: weights, moments, gradients of the last step (NULL with evaluate_only). */
 float *lj_trainer_master(lj_trainer *trainer);
@@ -49,9 +56,7 @@ lj_status lj_trainer_update(lj_trainer *trainer, int64_t step, double learning_r
 /* Losses f32 [rows x length] without learning, 0 where there is no target; they live until the next call. */
 lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const float **losses);
 
-/* Compiles what will be used and reports bytes as planned. */
-lj_status lj_trainer_prepare(lj_trainer *trainer, lj_trainer_bytes *bytes);
-/* The program behind micro (compiled by prepare), for tracing and reports. */
+/* The programs themselves, for tracing and reports; NULL where the trainer has none. */
 lj_program *lj_trainer_micro_program(lj_trainer *trainer);
 lj_program *lj_trainer_update_program(lj_trainer *trainer);
 
