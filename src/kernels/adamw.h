@@ -18,7 +18,7 @@
 /* A half-open range of elements with its own decay (norm weights and biases usually have 0). */
 typedef struct {
     int64_t begin, end;
-    float decay;
+    double decay;
 } lj_adamw_range;
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
     const lj_adamw_range *ranges; /* ascending, disjoint; elements in none have decay 0 */
     int64_t range_count;
     const float *grad_scale; /* one number read at run time (clip factor / loss scale), NULL = 1 */
-    float lr, beta1, beta2, eps;
+    double lr, beta1, beta2, eps; /* bias corrections and 1 - beta are taken in double, then rounded to f32 */
     int64_t step; /* 1 for the first update */
 } lj_adamw_args;
 

@@ -98,6 +98,60 @@ LJ_INLINE float vec_sum(vec x)
 {
     return _mm512_reduce_add_ps(x);
 }
+LJ_INLINE vec vec_sqrt(vec x)
+{
+    return _mm512_sqrt_ps(x);
+}
+/* Rows become columns, in place. */
+LJ_INLINE void vec_transpose(vec r[16])
+{
+    vec t[16];
+    for (int i = 0; i < 16; i += 2) t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m512d a = _mm512_castps_pd(t[i + j]), b = _mm512_castps_pd(t[i + j + 2]);
+            r[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), r[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88), t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88), t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+    for (int i = 0; i < 8; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88), r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    }
+}
+/* bf16 pairs as 32-bit lanes: element i of two rows (the second may be NULL: zeros), and up to 32 neighbours of one row; `n` counts lanes and
+ * elements. */
+LJ_INLINE vec vec_pairs_of_rows(const uint16_t *even, const uint16_t *odd, int n)
+{
+    __mmask16 some = vec_tail(n);
+    __m512i a = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, even));
+    if (!odd) return _mm512_castsi512_ps(a);
+    __m512i b = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, odd));
+    return _mm512_castsi512_ps(_mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+}
+LJ_INLINE vec vec_pairs_of_row(const uint16_t *p, int64_t n)
+{
+    if (n >= 32) return _mm512_castsi512_ps(_mm512_loadu_si512(p));
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p));
+}
+/* f32 from its rounded upper half and its low half; and the two halves (nearest, ties away from zero): see adamw.h. */
+LJ_INLINE vec vec_join(const uint16_t *weight, const uint16_t *low)
+{
+    __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)weight)), 16);
+    return _mm512_castsi512_ps(_mm512_add_epi32(high, _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)low))));
+}
+LJ_INLINE void vec_store_high(uint16_t *weight, vec x)
+{
+    __m512i bits = _mm512_castps_si512(x), rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
+    __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+    __m512i chosen = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet);
+    _mm256_storeu_si256((__m256i *)weight, _mm512_cvtepi32_epi16(chosen));
+}
+LJ_INLINE void vec_store_low(uint16_t *low, vec x)
+{
+    _mm256_storeu_si256((__m256i *)low, _mm512_cvtepi32_epi16(_mm512_castps_si512(x)));
+}
 
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
@@ -193,6 +247,44 @@ LJ_INLINE float vec_sum(vec x)
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_shuffle_ps(half, half, 1)));
 }
+LJ_INLINE vec vec_sqrt(vec x)
+{
+    return _mm256_sqrt_ps(x);
+}
+LJ_INLINE void vec_transpose(vec r[8])
+{
+    vec t[8];
+    for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m256d a = _mm256_castps_pd(t[i + j]), b = _mm256_castps_pd(t[i + j + 2]);
+            r[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), r[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+        }
+    for (int i = 0; i < 4; i++) t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20), t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    for (int i = 0; i < 8; i++) r[i] = t[i];
+}
+LJ_INLINE vec vec_join(const uint16_t *weight, const uint16_t *low)
+{
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)weight)), 16);
+    return _mm256_castsi256_ps(_mm256_add_epi32(high, _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)low))));
+}
+/* The low halves of eight 32-bit lanes. */
+LJ_INLINE __m128i vec_low_halves(__m256i lanes)
+{
+    __m256i masked = _mm256_and_si256(lanes, _mm256_set1_epi32(0xffff));
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(masked, masked), 0x08));
+}
+LJ_INLINE void vec_store_high(uint16_t *weight, vec x)
+{
+    __m256i bits = _mm256_castps_si256(x), rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x8000)), 16);
+    __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x40));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    _mm_storeu_si128((__m128i *)weight, vec_low_halves(_mm256_blendv_epi8(rounded, quiet, nan)));
+}
+LJ_INLINE void vec_store_low(uint16_t *low, vec x)
+{
+    _mm_storeu_si128((__m128i *)low, vec_low_halves(_mm256_castps_si256(x)));
+}
 
 #else
 
@@ -271,6 +363,32 @@ LJ_INLINE vec vec_where(vec x, vec other, int32_t at, const int32_t *low, const 
 LJ_INLINE float vec_sum(vec x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
+}
+LJ_INLINE void vec_transpose(vec r[4])
+{
+    vec t[4];
+    for (int i = 0; i < 4; i++) t[i] = (vec){r[0][i], r[1][i], r[2][i], r[3][i]};
+    for (int i = 0; i < 4; i++) r[i] = t[i];
+}
+LJ_INLINE vec vec_sqrt(vec x)
+{
+    return (vec){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])};
+}
+LJ_INLINE vec vec_join(const uint16_t *weight, const uint16_t *low)
+{
+    vec_int high = {weight[0], weight[1], weight[2], weight[3]};
+    return (vec)((high << 16) + (vec_int){(int16_t)low[0], (int16_t)low[1], (int16_t)low[2], (int16_t)low[3]});
+}
+LJ_INLINE void vec_store_high(uint16_t *weight, vec x)
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t bits = (uint32_t)((vec_int)x)[i];
+        weight[i] = (uint16_t)(x[i] != x[i] ? (bits >> 16 | 0x40) : (bits + 0x8000) >> 16);
+    }
+}
+LJ_INLINE void vec_store_low(uint16_t *low, vec x)
+{
+    for (int i = 0; i < 4; i++) low[i] = (uint16_t)((vec_int)x)[i];
 }
 #endif
 

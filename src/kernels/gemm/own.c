@@ -120,14 +120,13 @@ static size_t packed_bytes(const lj_gemm *gemm)
     return (size_t)(lj_tile_b_bytes(tile, d->k, d->n, tile->width) * (d->share_b ? 1 : d->batch));
 }
 
-/* Packs panels [begin, end) of a B that starts at column 0. */
+/* Packs panels [begin, end), counted from first_column. */
 static void panels_pack(const own_state *s, const lj_gemm_desc *d, const char *b, int64_t begin, int64_t end, int64_t first_column, char *out)
 {
-    int64_t width = s->tile->width, size = (int64_t)lj_dtype_bytes(d->b_type);
-    for (int64_t p = begin; p < end; p++) {
-        int64_t column = first_column + p * width, n = d->n - column < width ? d->n - column : width;
-        s->tile->pack_b(d->b_type, b + column * (d->trans_b ? d->ldb : 1) * size, d->ldb, d->trans_b, d->k, n, width, out + p * s->panel_bytes);
-    }
+    int64_t width = s->tile->width, size = (int64_t)lj_dtype_bytes(d->b_type), column = first_column + begin * width;
+    int64_t n = d->n - column < (end - begin) * width ? d->n - column : (end - begin) * width;
+    if (begin < end)
+        s->tile->pack_b(d->b_type, b + column * (d->trans_b ? d->ldb : 1) * size, d->ldb, d->trans_b, d->k, n, width, out + begin * s->panel_bytes);
 }
 
 typedef struct {

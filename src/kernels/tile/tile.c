@@ -1,7 +1,5 @@
-/* Which engine runs, and packing in plain loops. */
+/* Which engine runs. */
 #include "kernels/tile/tile.h"
-
-#include "kernels/tile/tile_pack.h"
 
 #include <stddef.h>
 
@@ -29,25 +27,4 @@ const lj_tile *lj_tile_for(lj_isa isa, lj_dtype operand)
 const lj_tile *lj_tile_get(lj_dtype operand)
 {
     return lj_tile_for(lj_machine_get()->isa, operand);
-}
-
-static void store(lj_dtype type, void *packed, int64_t at, lj_dtype from, const void *source, int64_t index)
-{
-    if (type == LJ_BF16)
-        ((uint16_t *)packed)[at] = index < 0 ? 0 : ((const uint16_t *)source)[index];
-    else
-        ((float *)packed)[at] = index < 0 ? 0 : lj_pack_load_f32(from, source, index);
-}
-
-void lj_pack_plain(const lj_tile *tile, lj_dtype from, const void *source, int64_t row_step, int64_t k_step, int64_t rows, int64_t k,
-                   int64_t width, bool rows_first, void *packed)
-{
-    int64_t packed_k = lj_tile_packed_k(tile, k), group = tile->group, at = 0;
-    for (int64_t base = 0; base < rows; base += width, at += packed_k * width)
-        for (int64_t kk = 0; kk < packed_k; kk++)
-            for (int64_t r = 0; r < width; r++) {
-                int64_t inside = rows_first ? r * packed_k + kk : (kk / group * width + r) * group + kk % group;
-                bool real = kk < k && base + r < rows;
-                store(tile->type, packed, at + inside, from, source, real ? (base + r) * row_step + kk * k_step : -1);
-            }
 }

@@ -32,7 +32,7 @@ typedef struct lj_tile {
 
     /* One panel: n <= width columns. ldc in elements of C. */
     void (*panel)(const lj_tile_a *a, int64_t m, int64_t n, int64_t k, const void *b, int64_t width, void *c, int64_t ldc, lj_tile_store store);
-    /* Packs rows [0,k) x columns [0,n) of a row-major matrix (transposed: stored n x k), element type `from` (bf16 or f32; bf16 tiles take
+    /* Packs rows [0,k) x columns [0,n) (any n: panel after panel) of a row-major matrix (transposed: stored n x k), element type `from` (bf16 or f32; bf16 tiles take
      * bf16 only), into panels of `width`. */
     void (*pack_b)(lj_dtype from, const void *source, int64_t ld, bool transposed, int64_t k, int64_t n, int64_t width, void *panels);
     /* Packs A (m x k row-major; transposed: stored k x m) into blocks of `rows`; read it through lj_tile_packed_a. */

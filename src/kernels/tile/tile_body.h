@@ -4,7 +4,7 @@
  *   operand_load(p), operand_broadcast(p), operand_broadcast_last(p), dot(a, b, sum)
  *   TILE_VECTORS          most vectors of a panel
  * A block of C stays in registers over all of k: rows x vectors accumulators, constants after inlining. */
-#include "kernels/tile/tile_pack.h"
+#include "kernels/tile/tile.h"
 #include "kernels/vec.h"
 
 #define UNROLL _Pragma("GCC unroll 8")
