@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "text/pieces.h"
 
+#include "text/byte_chars.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,4 +203,23 @@ void lj_tokenizer_find_cuts(lj_tokenizer *tokenizer)
             for (size_t at = 1; at < 3 && at + 3 <= text.bytes && allowed; at++) allowed = memcmp(text.data + at, mark, 3) != 0;
     }
     tokenizer->bpe.split_at_mark = allowed;
+}
+
+lj_status lj_byte_symbols_fill(lj_tokenizer *tokenizer)
+{
+    lj_text raw;
+    lj_status status = lj_vocab_init(&tokenizer->symbols, tokenizer->vocab.limit);
+    lj_text_init(&raw);
+    for (size_t id = 0; id < tokenizer->vocab.limit && status == LJ_OK; id++) {
+        lj_span entry = tokenizer->vocab.entries[id];
+        size_t bytes;
+        raw.length = 0;
+        lj_text_add_bytes(&raw, entry.data, entry.bytes);
+        status = lj_text_status(&raw);
+        if (status != LJ_OK || !lj_byte_chars_decode(raw.data, raw.length, raw.data, &bytes)) continue;
+        status = lj_vocab_set(&tokenizer->symbols, (int32_t)id, raw.data, bytes);
+        if (bytes == 1) tokenizer->bpe.byte_symbol[(unsigned char)raw.data[0]] = (int32_t)id;
+    }
+    lj_text_release(&raw);
+    return status;
 }

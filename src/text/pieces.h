@@ -25,4 +25,7 @@ typedef struct {
  * no number: LJ_ERR_FORMAT. */
 lj_status lj_pieces_to_bpe(lj_tokenizer *tokenizer, const lj_piece *pieces, size_t count);
 
+/* Fills tokenizer->symbols with the raw bytes of every entry of its vocabulary that is made of stand-ins, and bpe.byte_symbol. */
+lj_status lj_byte_symbols_fill(lj_tokenizer *tokenizer);
+
 #endif

@@ -1,7 +1,6 @@
 /* A tokenizer from the vocabulary in GGUF metadata; ids as llama.cpp gives them. */
 #define _GNU_SOURCE
 #include "base/log.h"
-#include "text/byte_chars.h"
 #include "text/gguf_pre.h"
 #include "text/pieces.h"
 #include "text/tokenizer_parts.h"
@@ -41,26 +40,6 @@ static lj_status added_fill(lj_tokenizer *tokenizer, const lj_gguf_vocab *vocab)
         tokenizer->tokens[id].flags |= LJ_TOKEN_ADDED | (special ? LJ_TOKEN_SPECIAL : 0);
     }
     return LJ_OK;
-}
-
-/* Raw bytes of every entry that is made of stand-ins, so that a byte and a whole word can be looked up. */
-static lj_status byte_symbols_fill(lj_tokenizer *tokenizer)
-{
-    lj_text raw;
-    lj_status status = lj_vocab_init(&tokenizer->symbols, tokenizer->vocab.limit);
-    lj_text_init(&raw);
-    for (size_t id = 0; id < tokenizer->vocab.limit && status == LJ_OK; id++) {
-        lj_span entry = tokenizer->vocab.entries[id];
-        size_t bytes;
-        raw.length = 0;
-        lj_text_add_bytes(&raw, entry.data, entry.bytes);
-        status = lj_text_status(&raw);
-        if (status != LJ_OK || !lj_byte_chars_decode(raw.data, raw.length, raw.data, &bytes)) continue;
-        status = lj_vocab_set(&tokenizer->symbols, (int32_t)id, raw.data, bytes);
-        if (bytes == 1) tokenizer->bpe.byte_symbol[(unsigned char)raw.data[0]] = (int32_t)id;
-    }
-    lj_text_release(&raw);
-    return status;
 }
 
 static lj_status merges_fill(lj_tokenizer *tokenizer, const lj_gguf_vocab *vocab)
@@ -103,7 +82,7 @@ static lj_status byte_level_fill(lj_tokenizer *tokenizer, const lj_gguf_vocab *v
     LJ_TRY(lj_bpe_init(&tokenizer->bpe, vocab->merge_count));
     LJ_TRY(vocab_fill(tokenizer, vocab));
     LJ_TRY(added_fill(tokenizer, vocab));
-    LJ_TRY(byte_symbols_fill(tokenizer));
+    LJ_TRY(lj_byte_symbols_fill(tokenizer));
     LJ_TRY(merges_fill(tokenizer, vocab));
     tokenizer->bpe.byte_level = tokenizer->bpe.keep_absent = true;
     tokenizer->bpe.whole_words = pre->whole_words;

@@ -23,6 +23,7 @@ enum { LJ_TOKEN_SPECIAL = 1, LJ_TOKEN_BYTE = 2, LJ_TOKEN_ADDED = 4, LJ_TOKEN_END
 typedef struct {
     bool byte_chars;     /* GPT-2's stand-ins */
     bool byte_tokens;    /* <0xNN> is a byte */
+    bool fused;          /* the tokens have been joined: what follows concerns the whole */
     bool join_by_space;  /* no decoder in the file: Hugging Face puts spaces between tokens */
     const char *what[4], *with[4]; /* replacements in each token, terminated */
     size_t replacements;
