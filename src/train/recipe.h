@@ -13,7 +13,7 @@ typedef struct {
     int64_t steps, batch, seq, accum, threads, seed;
     int64_t warmup, eval_every, save_every, keep, epochs;
     double lr, min_lr, decay_fraction, weight_decay, beta1, beta2, adam_eps, clip, eval_fraction, max_loss_jump;
-    bool shuffle, compile, allow_missing, random_weights;
+    bool shuffle, decay, compile, allow_missing, random_weights;
 } lj_recipe;
 
 /* Settings of the recipe (threads and seed among them, which every command has). */

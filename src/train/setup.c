@@ -92,7 +92,9 @@ static lj_status schedule_make(lj_train_setup *s, lj_schedule *schedule)
 {
     const lj_recipe *r = &s->recipe;
     *schedule = (lj_schedule){.peak = r->lr, .floor = r->min_lr, .warmup = r->warmup, .total = planned_steps(s), .decay_fraction = r->decay_fraction};
-    return lj_schedule_find(r->schedule, &schedule->kind);
+    LJ_TRY(lj_schedule_find(r->schedule, &schedule->kind));
+    if (!r->decay) schedule->total = 0; /* WarmupLR */
+    return LJ_OK;
 }
 
 static lj_status resume_or_start(lj_train_setup *s, bool resume)
@@ -148,7 +150,7 @@ static lj_status open_all(lj_train_setup *s, bool resume)
     s->loop.trainer = s->trainer;
     s->loop.rows = &s->rows, s->loop.eval_rows = s->eval_rows.count ? &s->eval_rows : NULL;
     s->loop.tokenizer_folder = s->source.folder ? s->source.folder : "";
-    s->loop.last_step = s->loop.schedule.total;
+    s->loop.last_step = planned_steps(s);
     return LJ_OK;
 }
 
