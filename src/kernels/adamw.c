@@ -19,14 +19,16 @@ static const lj_adamw_rows *rows_get(void)
 static lj_adamw_numbers numbers_of(const lj_adamw_args *a)
 {
     double step = (double)a->step;
+    double correction1 = a->correction1 > 0 ? a->correction1 : 1 - pow(a->beta1, step);
+    double correction2 = a->correction2 > 0 ? a->correction2 : 1 - pow(a->beta2, step);
     return (lj_adamw_numbers){.grad_scale = a->grad_scale ? *a->grad_scale : 1,
                               .keep = 1,
                               .beta1_rest = (float)(1 - a->beta1),
                               .beta2 = (float)a->beta2,
                               .beta2_rest = (float)(1 - a->beta2),
                               .eps = (float)a->eps,
-                              .step_size = (float)(a->lr / (1 - pow(a->beta1, step))),
-                              .root_correction = (float)sqrt(1 - pow(a->beta2, step))};
+                              .step_size = (float)(a->lr / correction1),
+                              .root_correction = (float)sqrt(correction2)};
 }
 
 /* Elements [begin, end) with one decay. */
@@ -47,7 +49,7 @@ void lj_adamw_update(void *args, int thread, int threads)
     const lj_adamw_rows *rows = rows_get();
     lj_adamw_numbers n = numbers_of(a);
     int64_t begin, end;
-    assert(a->step >= 1 && (a->master || (a->weight && a->low)));
+    assert((a->step >= 1 || (a->correction1 > 0 && a->correction2 > 0)) && (a->master || (a->weight && a->low)));
     lj_team_share((a->count + 63) / 64, thread, threads, &begin, &end);
     begin *= 64, end = clamp(end * 64, 0, a->count);
     int64_t at = begin;

@@ -36,6 +36,7 @@ typedef struct {
     const float *grad_scale; /* one number read at run time (clip factor / loss scale), NULL = 1 */
     double lr, beta1, beta2, eps; /* bias corrections and 1 - beta are taken in double, then rounded to f32 */
     int64_t step; /* 1 for the first update */
+    double correction1, correction2; /* 1 - beta1^step and 1 - beta2^step where the caller has them (> 0); 0: from step */
 } lj_adamw_args;
 
 void lj_adamw_update(void *args /* lj_adamw_args */, int thread, int threads);

@@ -17,7 +17,7 @@ typedef struct {
     lj_gemm *logits, *dx, *dw;
 } chunk_products;
 
-struct lj_head_loss {
+struct lj_head_loss_handle {
     lj_head_loss_desc desc;
     int threads;
     chunk_products whole, last; /* last: the remainder, when there is one */
@@ -73,11 +73,11 @@ static lj_status desc_check(lj_head_loss_desc *d)
     return LJ_OK;
 }
 
-lj_status lj_head_loss_create(const lj_head_loss_desc *desc, int threads, lj_head_loss **out)
+lj_status lj_head_loss_create(const lj_head_loss_desc *desc, int threads, lj_head_loss_handle **out)
 {
     lj_head_loss_desc d = *desc;
     LJ_TRY(desc_check(&d));
-    lj_head_loss *handle = calloc(1, sizeof *handle);
+    lj_head_loss_handle *handle = calloc(1, sizeof *handle);
     if (!handle) return lj_fail(LJ_ERR_NOMEM, "head loss: could not get %zu bytes", sizeof *handle);
     handle->desc = d, handle->threads = threads;
     lj_status status = products_create(&d, d.rows_per_chunk, threads, &handle->whole);
@@ -93,14 +93,14 @@ lj_status lj_head_loss_create(const lj_head_loss_desc *desc, int threads, lj_hea
     return LJ_OK;
 }
 
-void lj_head_loss_destroy(lj_head_loss *handle)
+void lj_head_loss_destroy(lj_head_loss_handle *handle)
 {
     if (!handle) return;
     products_destroy(&handle->whole), products_destroy(&handle->last);
     free(handle);
 }
 
-size_t lj_head_loss_scratch(const lj_head_loss *handle)
+size_t lj_head_loss_scratch(const lj_head_loss_handle *handle)
 {
     return handle->scratch_bytes;
 }
@@ -108,14 +108,14 @@ size_t lj_head_loss_scratch(const lj_head_loss *handle)
 static lj_status targets_check(const lj_head_loss_desc *d, const int32_t *target)
 {
     for (int64_t i = 0; i < d->rows; i++)
-        if (target[i] != LJ_HEAD_LOSS_IGNORED && (target[i] < 0 || target[i] >= d->vocab))
-            return lj_fail(LJ_ERR_INVALID, "head loss: target %d of row %lld is outside 0 .. %lld and is not %d", target[i], (long long)i,
-                           (long long)d->vocab - 1, LJ_HEAD_LOSS_IGNORED);
+        if (target[i] >= d->vocab)
+            return lj_fail(LJ_ERR_INVALID, "head loss: target %d of row %lld is above %lld, the vocabulary's last", target[i], (long long)i,
+                           (long long)d->vocab - 1);
     return LJ_OK;
 }
 
 typedef struct {
-    const lj_head_loss *handle;
+    const lj_head_loss_handle *handle;
     const lj_head_loss_args *args;
     const lj_loss_row_fn row;
     int64_t first, rows;
@@ -132,7 +132,7 @@ static void rows_share(void *arg, int thread, int threads)
         int64_t at = w->first + i;
         lj_loss_row row = {.logits = (float *)w->args->scratch + i * d->vocab,
                            .vocab = d->vocab,
-                           .target = w->args->target[at],
+                           .target = w->args->target[at] < 0 ? LJ_HEAD_LOSS_IGNORED : w->args->target[at],
                            .gradient = w->args->dx || w->args->dw,
                            .type = d->type,
                            .scale = w->args->scale ? w->args->scale[at] : 0};
@@ -142,7 +142,7 @@ static void rows_share(void *arg, int thread, int threads)
     }
 }
 
-static lj_status chunk_run(const lj_head_loss *handle, const lj_head_loss_args *a, const chunk_products *p, int64_t first)
+static lj_status chunk_run(const lj_head_loss_handle *handle, const lj_head_loss_args *a, const chunk_products *p, int64_t first)
 {
     const lj_head_loss_desc *d = &handle->desc;
     size_t row_bytes = (size_t)d->channels * lj_dtype_bytes(d->type);
@@ -156,7 +156,7 @@ static lj_status chunk_run(const lj_head_loss *handle, const lj_head_loss_args *
     return LJ_OK;
 }
 
-lj_status lj_head_loss_run(const lj_head_loss *handle, const lj_head_loss_args *a)
+lj_status lj_head_loss_run(const lj_head_loss_handle *handle, const lj_head_loss_args *a)
 {
     const lj_head_loss_desc *d = &handle->desc;
     if ((a->dx || a->dw) && (!d->gradient || !a->scale))

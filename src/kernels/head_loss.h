@@ -6,7 +6,7 @@
  *
  * Rows are taken in chunks of rows_per_chunk; logits of a chunk are f32 in scratch and become dlogits (type of x) in place.
  * Three GEMMs a chunk through the provider table. Not a team kernel: call from the master thread outside any region.
- * Targets outside [0, vocab) other than -100 make run fail with LJ_ERR_INVALID before anything is written. */
+ * Targets of vocab or more make run fail with LJ_ERR_INVALID before anything is written. */
 #ifndef LJ_KERNELS_HEAD_LOSS_H
 #define LJ_KERNELS_HEAD_LOSS_H
 
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LJ_HEAD_LOSS_IGNORED = -100 };
+enum { LJ_HEAD_LOSS_IGNORED = -100 }; /* any negative target is ignored; this is the usual one */
 
 typedef struct {
     lj_dtype type;                 /* of x, w, dx: LJ_BF16 or LJ_F32 */
@@ -37,14 +37,14 @@ typedef struct {
     void *scratch;         /* lj_head_loss_scratch, 64-byte aligned */
 } lj_head_loss_args;
 
-typedef struct lj_head_loss lj_head_loss;
+typedef struct lj_head_loss_handle lj_head_loss_handle;
 
 /* LJ_ERR_INVALID: sizes or type. Errors of lj_gemm_create. The handle is immutable: several threads may run it, each with its
  * own scratch. */
-lj_status lj_head_loss_create(const lj_head_loss_desc *desc, int threads, lj_head_loss **out);
-void lj_head_loss_destroy(lj_head_loss *handle);
-size_t lj_head_loss_scratch(const lj_head_loss *handle); /* exact bytes */
+lj_status lj_head_loss_create(const lj_head_loss_desc *desc, int threads, lj_head_loss_handle **out);
+void lj_head_loss_destroy(lj_head_loss_handle *handle);
+size_t lj_head_loss_scratch(const lj_head_loss_handle *handle); /* exact bytes */
 /* Forward, or forward and gradient in one sweep (dx not NULL), logits computed once. */
-lj_status lj_head_loss_run(const lj_head_loss *handle, const lj_head_loss_args *args);
+lj_status lj_head_loss_run(const lj_head_loss_handle *handle, const lj_head_loss_args *args);
 
 #endif

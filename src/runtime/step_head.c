@@ -13,7 +13,7 @@ static lj_status head_prepare(lj_planned_step *step)
         .vocab = lj_step_dim(step, 1, 0),
         .gradient = step->step->node->op != LJ_OP_head_loss,
     };
-    lj_head_loss *handle;
+    lj_head_loss_handle *handle;
     LJ_TRY(lj_head_loss_create(&desc, step->program->threads, &handle));
     lj_count_primitive();
     step->handle = handle;

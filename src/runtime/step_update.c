@@ -31,7 +31,7 @@ static lj_status adamw_run(const lj_planned_step *step, void *scratch)
 {
     const double *f = step->step->node->attributes.f; /* beta1 beta2 eps weight_decay */
     const float *scalars = lj_step_input(step, 4);    /* rate, gradient scale, corrections */
-    lj_adamw_range range = {0, element_count(step, 0), (float)f[3]};
+    lj_adamw_range range = {0, element_count(step, 0), f[3]};
     (void)scratch;
     lj_adamw_args args = {
         .count = range.end,
@@ -44,9 +44,9 @@ static lj_status adamw_run(const lj_planned_step *step, void *scratch)
         .range_count = 1,
         .grad_scale = &scalars[1],
         .lr = scalars[0],
-        .beta1 = (float)f[0],
-        .beta2 = (float)f[1],
-        .eps = (float)f[2],
+        .beta1 = f[0],
+        .beta2 = f[1],
+        .eps = f[2],
         .correction1 = scalars[2],
         .correction2 = scalars[3],
     };

@@ -76,7 +76,7 @@ static void example_run(lj_head_loss_desc d, int threads, bool with_gradient)
 {
     fixture f = {.d = d};
     uint64_t seed = (uint64_t)(d.rows * 31 + d.vocab);
-    lj_head_loss *handle;
+    lj_head_loss_handle *handle;
     fixture_create(&f, &seed);
     f.d.gradient = with_gradient;
     assert_ok(lj_head_loss_create(&f.d, threads, &handle));
@@ -108,7 +108,7 @@ static void matches_reference(void **state)
 static void wrong_input_is_refused(void **state)
 {
     (void)state;
-    lj_head_loss *handle;
+    lj_head_loss_handle *handle;
     lj_head_loss_desc d = {LJ_F32, 2, 3, 4, 0, false};
     float x[6] = {0}, w[12] = {0}, loss[2] = {7, 7}, dx[6];
     int32_t target[2] = {1, 4};
