@@ -1,0 +1,92 @@
+/* Packing in vectors of 32-bit lanes, a lane being an f32 or a pair of bf16. The including file defines TILE_GROUP. Two orders of the source:
+ * along the packed rows (each k is a stored row), which only interleaves, and across them (each packed row is a stored row), which transposes. */
+#include "kernels/tile/tile.h"
+#include "kernels/vec.h"
+
+enum { PACK_K_CHUNK = 32 }; /* groups packed for all blocks before the next ones: source rows are read whole, few streams are written */
+
+/* Up to VL lanes of stored row(s) of k-group g, from packed row r on. */
+LJ_INLINE vec lanes_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r, int n)
+{
+#if TILE_GROUP == 2
+    const uint16_t *even = (const uint16_t *)source + 2 * g * ld + r;
+    (void)from;
+    return vec_pairs_of_rows(even, 2 * g + 1 < k ? even + ld : NULL, n);
+#else
+    (void)k;
+    if (from == LJ_F32) return n == VL ? vec_load((const float *)source + g * ld + r) : vec_load_part((const float *)source + g * ld + r, n);
+    const uint16_t *at = (const uint16_t *)source + g * ld + r;
+    return n == VL ? vec_load_bf16(at) : vec_load_bf16_part(at, n);
+#endif
+}
+
+/* Up to VL lanes of stored row r, from k-group g on; zeros beyond k. */
+LJ_INLINE vec lanes_across(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r)
+{
+    int64_t left = k - g * TILE_GROUP;
+#if TILE_GROUP == 2
+    (void)from;
+    return vec_pairs_of_row((const uint16_t *)source + r * ld + 2 * g, left);
+#else
+    int n = left < VL ? (int)left : VL;
+    if (from == LJ_F32) return n == VL ? vec_load((const float *)source + r * ld + g) : vec_load_part((const float *)source + r * ld + g, n);
+    const uint16_t *at = (const uint16_t *)source + r * ld + g;
+    return n == VL ? vec_load_bf16(at) : vec_load_bf16_part(at, n);
+#endif
+}
+
+LJ_INLINE int lanes_clamp(int64_t count)
+{
+    return count <= 0 ? 0 : count < VL ? (int)count : VL;
+}
+
+LJ_INLINE void lanes_store(float *out, vec x, int64_t room)
+{
+    if (room >= VL)
+        vec_store(out, x);
+    else
+        vec_store_part(out, x, (int)room);
+}
+
+static void pack_along(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
+{
+    int64_t groups = (k + TILE_GROUP - 1) / TILE_GROUP;
+    for (int64_t chunk = 0; chunk < groups; chunk += PACK_K_CHUNK) {
+        int64_t last = groups - chunk < PACK_K_CHUNK ? groups : chunk + PACK_K_CHUNK;
+        for (int64_t base = 0; base < rows; base += width)
+            for (int64_t g = chunk; g < last; g++) {
+                float *at = out + (base / width * groups + g) * width;
+                for (int64_t c = 0; c < width; c += VL) {
+                    int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
+                    lanes_store(at + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
+                }
+            }
+    }
+}
+
+static void pack_across(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
+{
+    int64_t groups = (k + TILE_GROUP - 1) / TILE_GROUP;
+    for (int64_t base = 0; base < rows; base += width)
+        for (int64_t c = 0; c < width; c += VL) {
+            int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
+            float *block = out + base / width * groups * width + c;
+            for (int64_t g = 0; g < groups; g += VL) {
+                vec r[VL];
+                int64_t count = groups - g < VL ? groups - g : VL;
+                for (int i = 0; i < VL; i++) r[i] = i < n ? lanes_across(from, source, ld, k, g, base + c + i) : vec_set(0);
+                vec_transpose(r);
+                for (int64_t i = 0; i < count; i++) lanes_store(block + (g + i) * width, r[i], width - c);
+            }
+        }
+}
+
+static void pack_b(lj_dtype from, const void *source, int64_t ld, bool transposed, int64_t k, int64_t n, int64_t width, void *panels)
+{
+    (transposed ? pack_across : pack_along)(from, source, ld, n, k, width, panels);
+}
+
+static void pack_a(lj_dtype from, const void *source, int64_t ld, bool transposed, int64_t m, int64_t k, int64_t rows, void *blocks)
+{
+    (transposed ? pack_along : pack_across)(from, source, ld, m, k, rows, blocks);
+}
