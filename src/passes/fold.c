@@ -21,7 +21,8 @@ static lj_value constant_view(lj_graph *g, lj_value x, const lj_type *type)
 {
     const lj_node *constant = made_by(g, x, LJ_OP_const);
     if (!constant) return 0;
-    return lj_const(g, *type, lj_dtype_round(type->dtype, constant->attributes.f[0]));
+    double value = lj_dtype_round(lj_type_get(g, x)->dtype, constant->attributes.f[0]); /* what it holds, then the cast of that */
+    return lj_const(g, *type, lj_dtype_round(type->dtype, value));
 }
 
 static lj_value fold_reshape(lj_graph *g, const lj_node *node, const lj_value *in, const lj_type *type)

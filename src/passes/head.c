@@ -22,6 +22,7 @@ static const lj_node *partner(const lj_graph *graph, const lj_node *loss)
     for (size_t n = 0; n < graph->node_count; n++) {
         const lj_node *node = &graph->nodes[n];
         if (node->op != LJ_OP_head_loss_grad || node->inputs[3] != loss->output + 1) continue;
+        if (node->input_count != 5) return NULL; /* it adds into something that may not be there yet */
         if (found || node->inputs[0] != loss->inputs[0] || node->inputs[1] != loss->inputs[1] || node->inputs[2] != loss->inputs[2]) return NULL;
         found = node;
     }

@@ -59,7 +59,9 @@ lj_status lj_ref_cast(const lj_ref_op *op)
 lj_status lj_ref_const(const lj_ref_op *op)
 {
     lj_ref_tensor *out = &op->outputs[0];
-    for (int64_t at = 0; at < out->count; at++) out->cells[at] = float_to_cell(out->dtype, op->node->attributes.f[0]);
+    lj_ref_cell cell = float_to_cell(out->dtype, op->node->attributes.f[0]);
+    cell = lj_ref_cell_round(out->dtype, cell, false); /* also when exact: a constant is what its dtype holds, as an input is */
+    for (int64_t at = 0; at < out->count; at++) out->cells[at] = cell;
     return LJ_OK;
 }
 

@@ -96,7 +96,6 @@ lj_status lj_ref_gather(const lj_ref_op *op)
     return LJ_OK;
 }
 
-/* Added in the order of the rows, each sum rounded: where ids repeat, the order is part of the result. */
 lj_status lj_ref_scatter_add(const lj_ref_op *op)
 {
     const lj_ref_tensor *base = op->inputs[0], *ids = op->inputs[1], *updates = op->inputs[2];
@@ -112,7 +111,6 @@ lj_status lj_ref_scatter_add(const lj_ref_op *op)
                 sum->f += term.f;
             else
                 sum->i = (int64_t)((uint64_t)sum->i + (uint64_t)term.i);
-            *sum = lj_ref_cell_round(out->dtype, *sum, op->exact);
         }
     }
     return LJ_OK;

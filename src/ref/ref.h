@@ -17,7 +17,7 @@ typedef struct {
 } lj_ref_binding;
 
 typedef struct {
-    /* Nothing is rounded to a float dtype, and every float buffer (bound, or handed to a call function) is an array of
+    /* No result is rounded to a float dtype (constants are, as inputs were), and every float buffer (bound, or handed to a call function) is an array of
      * double whatever its dtype says: the truth that finite differences need. Integers and bool stay what they are. */
     bool exact;
 } lj_ref_options;

@@ -112,8 +112,8 @@ static lj_status segments_group(lj_rows *rows, const packer *p, const lj_segment
 
 static lj_status packed_init(lj_rows *rows)
 {
-    lj_segment *segments;
-    int64_t count;
+    lj_segment *segments = NULL;
+    int64_t count = 0;
     packer p = {0};
     LJ_TRY(segments_cut(rows, &segments, &count));
     qsort(segments, (size_t)count, sizeof *segments, longer_first);

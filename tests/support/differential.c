@@ -235,7 +235,7 @@ static bool judge_result(const test_run *run, const lj_node *node, int k, const 
 
 static bool needs_sum_scale(const lj_node *node)
 {
-    return node->op == LJ_OP_sum || node->op == LJ_OP_matmul || node->op == LJ_OP_reduce_scatter || node->op == LJ_OP_all_reduce;
+    return node->op == LJ_OP_sum || node->op == LJ_OP_matmul || node->op == LJ_OP_scatter_add || node->op == LJ_OP_reduce_scatter || node->op == LJ_OP_all_reduce;
 }
 
 static bool judge_with_scale(const test_run *run, const lj_node *node, const test_buffer *expected, test_verdict *verdict)

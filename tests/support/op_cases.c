@@ -489,33 +489,41 @@ static void case_head_loss(op_case *c)
     outs(c, lj_head_loss(c->graph, operands[0], operands[1], operands[2]), 2);
 }
 
-static void head_gradient(op_case *c, lj_dim rows, int64_t classes, int64_t columns)
+/* What is added to the weight's gradient before it is rounded. */
+static lj_value head_addend(op_case *c, int64_t classes, int64_t columns)
 {
-    lj_value operands[5];
+    return in_as(c, wide(c->dtype), DIMS(K(classes), K(columns)), FILL_NORMAL);
+}
+
+static void head_gradient(op_case *c, lj_dim rows, int64_t classes, int64_t columns, bool addend)
+{
+    lj_value operands[6];
     head_make(c, rows, classes, columns, operands);
     operands[3] = lj_output_of(lj_head_loss(c->graph, operands[0], operands[1], operands[2]), 1);
     operands[4] = in_as(c, wide(c->dtype), DIMS(rows), FILL_NORMAL);
-    outs(c, lj_node_append(c->graph, LJ_OP_head_loss_grad, operands, 5, NULL, NULL, 0), 2);
+    if (addend) operands[5] = head_addend(c, classes, columns);
+    outs(c, lj_node_append(c->graph, LJ_OP_head_loss_grad, operands, addend ? 6 : 5, NULL, NULL, 0), 2);
 }
 
 static void case_head_loss_grad(op_case *c)
 {
-    head_gradient(c, lj_dim_mul(c->a, c->b), 37, 24);
-    head_gradient(c, c->c, 5, 3);
+    head_gradient(c, lj_dim_mul(c->a, c->b), 37, 24, false);
+    head_gradient(c, c->c, 5, 3, true);
 }
 
-static void head_train(op_case *c, lj_dim rows, int64_t classes, int64_t columns)
+static void head_train(op_case *c, lj_dim rows, int64_t classes, int64_t columns, bool addend)
 {
-    lj_value operands[4];
+    lj_value operands[5];
     head_make(c, rows, classes, columns, operands);
     operands[3] = in_as(c, wide(c->dtype), DIMS(rows), FILL_NORMAL);
-    outs(c, lj_node_append(c->graph, LJ_OP_head_loss_train, operands, 4, NULL, NULL, 0), 4);
+    if (addend) operands[4] = head_addend(c, classes, columns);
+    outs(c, lj_node_append(c->graph, LJ_OP_head_loss_train, operands, addend ? 5 : 4, NULL, NULL, 0), 4);
 }
 
 static void case_head_loss_train(op_case *c)
 {
-    head_train(c, lj_dim_mul(c->a, c->b), 37, 24);
-    head_train(c, c->c, 5, 3);
+    head_train(c, lj_dim_mul(c->a, c->b), 37, 24, false);
+    head_train(c, c->c, 5, 3, true);
 }
 
 static void case_dropout(op_case *c)
