@@ -26,16 +26,26 @@ static size_t too_deep_at(const char *text, size_t bytes)
     return bytes;
 }
 
-lj_status lj_json_parse(const char *where, const char *text, size_t bytes, json_t **out)
+static lj_status parse(const char *where, const char *text, size_t bytes, size_t flags, json_t **out)
 {
     size_t deep = too_deep_at(text, bytes);
     if (deep < bytes)
         return lj_fail(LJ_ERR_FORMAT, "%s: offset %zu: JSON nested deeper than %d levels", where, deep, LJ_JSON_MAX_DEPTH);
     json_error_t error;
-    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | flags, &error);
     if (!value) return lj_fail(LJ_ERR_FORMAT, "%s: offset %d (line %d): %s", where, error.position, error.line, error.text);
     *out = value;
     return LJ_OK;
+}
+
+lj_status lj_json_parse(const char *where, const char *text, size_t bytes, json_t **out)
+{
+    return parse(where, text, bytes, 0, out);
+}
+
+lj_status lj_json_parse_text(const char *where, const char *text, size_t bytes, json_t **out)
+{
+    return parse(where, text, bytes, JSON_ALLOW_NUL, out);
 }
 
 lj_status lj_json_load(const char *path, size_t max_bytes, json_t **out)

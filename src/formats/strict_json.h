@@ -13,6 +13,8 @@ enum { LJ_JSON_MAX_DEPTH = 64 };
 /* Parses `bytes` of text; `where` names the source in errors ("model.safetensors header"). LJ_ERR_FORMAT: not JSON, a duplicate
  * key, more than 64 levels. The caller owns *out (json_decref). Any thread. */
 lj_status lj_json_parse(const char *where, const char *text, size_t bytes, json_t **out);
+/* The same for human text: strings may hold \u0000, so their readers must go by json_string_length. */
+lj_status lj_json_parse_text(const char *where, const char *text, size_t bytes, json_t **out);
 /* The same from a file of at most `max_bytes`. */
 lj_status lj_json_load(const char *path, size_t max_bytes, json_t **out);
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 const lj_pass lj_passes[] = {
+    {"match", lj_pass_match, false, "patterns of primitives, as they were written, lifted to composites"},
     {"fold", lj_pass_fold, true, "views of views, casts and constants simplified"},
-    {"match", lj_pass_match, false, "patterns of primitives lifted to composites"},
     {"cse", lj_pass_cse, true, "equal nodes made one"},
     {"dce", lj_pass_dce, true, "nodes that no result needs dropped"},
     {"head", lj_pass_head, false, "loss and its gradient in one sweep over the vocabulary"},

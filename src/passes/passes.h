@@ -1,6 +1,6 @@
 /* The ordered list of passes. A pass rewrites the graph; each can be printed after and switched off by name.
  *
- * Order: clean up, lift patterns, merge the head's forward and gradient, accumulate in place, expand composites that have no
+ * Order: lift patterns, clean up, merge the head's forward and gradient, accumulate in place, expand composites that have no
  * library kernel, clean up again. Grouping into kernels (fuse.h) reads what comes out. */
 #ifndef LJ_PASSES_PASSES_H
 #define LJ_PASSES_PASSES_H

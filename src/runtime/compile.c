@@ -17,7 +17,7 @@ void lj_count_primitive(void)
 
 lj_counters lj_counters_get(void)
 {
-    lj_codegen_counters built = lj_codegen_counters_get();
+    lj_kernel_counters built = lj_kernel_counters_get();
     return (lj_counters){built.compiles, built.cache_hits, atomic_load(&primitives), built.compile_s};
 }
 

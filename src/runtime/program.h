@@ -2,7 +2,8 @@
 #ifndef LJ_RUNTIME_PROGRAM_H
 #define LJ_RUNTIME_PROGRAM_H
 
-#include "codegen/codegen.h"
+#include "codegen/kernel.h"
+#include "codegen/lower.h"
 #include "ljperf/program.h"
 #include "passes/fuse.h"
 #include "plan/offsets.h"

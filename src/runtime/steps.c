@@ -57,28 +57,46 @@ static void kernel_share(void *arg, int thread, int threads)
     if (error) atomic_store(&call->error, error);
 }
 
-static lj_status kernel_run(const lj_planned_step *step, void *scratch)
+static lj_status kernel_prepare(lj_planned_step *step)
+{
+    int64_t bytes = lj_dim_eval(step->step->kernel->scratch_bytes, step->sizes);
+    if (bytes < 0) return lj_fail(LJ_ERR_LIMIT, "kernel scratch overflows 64 bits");
+    step->scratch_bytes = (size_t)bytes;
+    return LJ_OK;
+}
+
+static lj_status kernel_call_run(const lj_planned_step *step, void **buffers, void *scratch)
 {
     const lj_unit *unit = step->step->unit;
     const lj_program *program = step->program;
-    void *few[64], **buffers = few;
-    (void)scratch;
-    uint32_t count = unit->input_count + unit->output_count;
-    if (count > 64) {
-        void *many;
-        LJ_TRY(lj_alloc("kernel arguments", count * sizeof(void *), &many));
-        buffers = many;
-    }
-    for (uint32_t k = 0; k < unit->input_count; k++) buffers[k] = lj_value_pointer(program, unit->inputs[k]);
-    for (uint32_t k = 0; k < unit->output_count; k++) buffers[unit->input_count + k] = lj_value_pointer(program, unit->outputs[k]);
-    kernel_call call = {lj_kernel_function(step->step->kernel), buffers, step->sizes, 0};
+    const lj_kernel *kernel = step->step->kernel;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < unit->input_count; k++) buffers[n++] = lj_value_pointer(program, unit->inputs[k]);
+    for (uint32_t k = 0; k < unit->output_count; k++) buffers[n++] = lj_value_pointer(program, unit->outputs[k]);
+    buffers[n] = scratch;
+    kernel_call call = {kernel->run, buffers, step->sizes, 0};
     program->device->launch(program->threads, kernel_share, &call);
-    if (buffers != few) lj_free(buffers);
+    if (kernel->finish) {
+        call.fn = kernel->finish;
+        program->device->launch(program->threads, kernel_share, &call);
+    }
     int error = atomic_load(&call.error);
-    return error ? lj_fail(LJ_ERR_INVALID, "an id is outside its table (kernel code %d)", error) : LJ_OK;
+    return error ? lj_fail(LJ_ERR_INVALID, "an id is outside its table") : LJ_OK;
 }
 
-const lj_step_type lj_step_kernel = {"kernel", NULL, kernel_run, NULL};
+static lj_status kernel_run(const lj_planned_step *step, void *scratch)
+{
+    const lj_unit *unit = step->step->unit;
+    void *few[64], *many;
+    size_t count = unit->input_count + unit->output_count + 1;
+    if (count <= 64) return kernel_call_run(step, few, scratch);
+    LJ_TRY(lj_alloc("kernel arguments", count * sizeof(void *), &many));
+    lj_status status = kernel_call_run(step, many, scratch);
+    lj_free(many);
+    return status;
+}
+
+const lj_step_type lj_step_kernel = {"kernel", kernel_prepare, kernel_run, NULL};
 
 /* -- copies --------------------------------------------------------------------------------------------------------------------- */
 
