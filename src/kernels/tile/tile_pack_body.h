@@ -58,10 +58,23 @@ static void pack_along(lj_dtype from, const void *source, int64_t ld, int64_t ro
                 float *at = out + (base / width * groups + g) * width;
                 for (int64_t c = 0; c < width; c += VL) {
                     int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
-                    lanes_store(at + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
+                    if (n == VL)
+                        vec_store(at + c, lanes_along(from, source, ld, k, g, base + c, VL));
+                    else
+                        lanes_store(at + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
                 }
             }
     }
+}
+
+/* A square of lanes: `rows` stored rows from r, `count` k-groups from g, transposed to `out` with `room` lanes a row. */
+LJ_INLINE void square_across(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r, int rows, int64_t count, float *out,
+                             int64_t width, int64_t room)
+{
+    vec x[VL];
+    LJ_UNROLL for (int i = 0; i < VL; i++) x[i] = i < rows ? lanes_across(from, source, ld, k, g, r + i) : vec_set(0);
+    vec_transpose(x);
+    LJ_UNROLL for (int i = 0; i < VL; i++) if (i < count) lanes_store(out + i * width, x[i], room);
 }
 
 static void pack_across(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
@@ -71,13 +84,10 @@ static void pack_across(lj_dtype from, const void *source, int64_t ld, int64_t r
         for (int64_t c = 0; c < width; c += VL) {
             int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
             float *block = out + base / width * groups * width + c;
-            for (int64_t g = 0; g < groups; g += VL) {
-                vec r[VL];
-                int64_t count = groups - g < VL ? groups - g : VL;
-                for (int i = 0; i < VL; i++) r[i] = i < n ? lanes_across(from, source, ld, k, g, base + c + i) : vec_set(0);
-                vec_transpose(r);
-                for (int64_t i = 0; i < count; i++) lanes_store(block + (g + i) * width, r[i], width - c);
-            }
+            int64_t g = 0;
+            for (; n == VL && (g + VL) * TILE_GROUP <= k; g += VL) /* whole squares, with constants for the compiler */
+                square_across(from, source, ld, INT64_MAX, g, base + c, VL, VL, block + g * width, width, VL);
+            for (; g < groups; g += VL) square_across(from, source, ld, k, g, base + c, n, groups - g, block + g * width, width, width - c);
         }
 }
 
