@@ -3,7 +3,7 @@
 #include "kernels/tile/tile.h"
 #include "kernels/vec.h"
 
-enum { PACK_K_CHUNK = 32 }; /* groups packed for all blocks before the next ones: source rows are read whole, few streams are written */
+enum { PACK_K_CHUNK = 16 }; /* groups packed for all blocks before the next ones: source rows are read whole, few streams are written */
 
 /* Up to VL lanes of stored row(s) of k-group g, from packed row r on. */
 LJ_INLINE vec lanes_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r, int n)
@@ -48,22 +48,43 @@ LJ_INLINE void lanes_store(float *out, vec x, int64_t room)
         vec_store_part(out, x, (int)room);
 }
 
+/* Groups [chunk, last) of one block of packed rows. */
+LJ_INLINE void block_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t chunk, int64_t last, int64_t base, int64_t rows,
+                           int64_t width, float *block)
+{
+    for (int64_t g = chunk; g < last; g++)
+        for (int64_t c = 0; c < width; c += VL) {
+            int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
+            if (n == VL)
+                vec_store(block + g * width + c, lanes_along(from, source, ld, k, g, base + c, VL));
+            else
+                lanes_store(block + g * width + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
+        }
+}
+
+#if defined(__AVX512F__)
+/* Two whole blocks of 8 packed rows from one vector. */
+LJ_INLINE void block_pair_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t chunk, int64_t last, int64_t base, float *block,
+                                int64_t block_lanes)
+{
+    for (int64_t g = chunk; g < last; g++) {
+        vec x = lanes_along(from, source, ld, k, g, base, VL);
+        _mm256_storeu_ps(block + g * 8, _mm512_castps512_ps256(x));
+        _mm256_storeu_ps(block + block_lanes + g * 8, _mm512_extractf32x8_ps(x, 1));
+    }
+}
+#endif
+
 static void pack_along(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
 {
     int64_t groups = (k + TILE_GROUP - 1) / TILE_GROUP;
     for (int64_t chunk = 0; chunk < groups; chunk += PACK_K_CHUNK) {
-        int64_t last = groups - chunk < PACK_K_CHUNK ? groups : chunk + PACK_K_CHUNK;
-        for (int64_t base = 0; base < rows; base += width)
-            for (int64_t g = chunk; g < last; g++) {
-                float *at = out + (base / width * groups + g) * width;
-                for (int64_t c = 0; c < width; c += VL) {
-                    int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
-                    if (n == VL)
-                        vec_store(at + c, lanes_along(from, source, ld, k, g, base + c, VL));
-                    else
-                        lanes_store(at + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
-                }
-            }
+        int64_t last = groups - chunk < PACK_K_CHUNK ? groups : chunk + PACK_K_CHUNK, base = 0;
+#if defined(__AVX512F__)
+        for (; width == 8 && base + 16 <= rows; base += 16)
+            block_pair_along(from, source, ld, k, chunk, last, base, out + base * groups, groups * 8);
+#endif
+        for (; base < rows; base += width) block_along(from, source, ld, k, chunk, last, base, rows, width, out + base * groups);
     }
 }
 
