@@ -5,5 +5,7 @@
 #include "cli/command.h"
 
 int lj_command_version(const lj_command_input *input);
+int lj_command_inspect(const lj_command_input *input);
+int lj_command_convert(const lj_command_input *input);
 
 #endif
