@@ -168,6 +168,7 @@ static lj_status rotary_mark(lj_weights *w)
     for (size_t i = 0; i < w->count; i++) {
         lj_weight *item = &w->items[i];
         if (!strstr(item->name, ".self_attn.q_proj.") && !strstr(item->name, ".self_attn.k_proj.")) continue;
+        if (item->rows % w->config.head_dim && w->tolerant) continue; /* lj_weights_check will name it */
         if (item->rows % w->config.head_dim)
             return lj_fail(LJ_ERR_FORMAT, "%s: tensor '%s' has %lld rows, no multiple of the head size %lld", item->file, item->stored_name,
                            (long long)item->rows, (long long)w->config.head_dim);
