@@ -14,10 +14,25 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs".split()
 
 
+# Of Unicode 15.0 and 15.1; the other additions came with 16.
+UNICODE_15 = [
+    (0xCF3, 0xCF3), (0xECE, 0xECE), (0x2FFC, 0x2FFF), (0x31EF, 0x31EF), (0x10EFD, 0x10EFF), (0x1123F, 0x11241), (0x11B00, 0x11B09),
+    (0x11F00, 0x11F59), (0x1342F, 0x1342F), (0x13439, 0x13455), (0x1B132, 0x1B132), (0x1B155, 0x1B155), (0x1D2C0, 0x1D2D3),
+    (0x1DF25, 0x1DF2A), (0x1E030, 0x1E06D), (0x1E08F, 0x1E08F), (0x1E4D0, 0x1E4F9), (0x1F6DC, 0x1F6DC), (0x1F774, 0x1F776),
+    (0x1F77B, 0x1F77F), (0x1F7D9, 0x1F7D9), (0x1FA75, 0x1FA77), (0x1FA87, 0x1FA88), (0x1FAAD, 0x1FAAF), (0x1FABB, 0x1FABD),
+    (0x1FABF, 0x1FABF), (0x1FACE, 0x1FACF), (0x1FADA, 0x1FADB), (0x1FAE8, 0x1FAE8), (0x1FAF7, 0x1FAF8), (0x2B739, 0x2B739),
+    (0x2EBF0, 0x2EE5D), (0x31350, 0x323AF),
+]
+
+
+def version(code):
+    return 15 if any(first <= code <= last for first, last in UNICODE_15) else 16
+
+
 def ranges_of(codes):
     ranges = []
     for code in sorted(codes):
-        if ranges and ranges[-1][1] == code - 1:
+        if ranges and ranges[-1][1] == code - 1 and version(ranges[-1][0]) == version(code):
             ranges[-1][1] = code
         else:
             ranges.append([code, code])
@@ -68,8 +83,8 @@ def main():
     if not unicodedata.unidata_version.startswith("14."):
         sys.exit(f"needs a Python whose unicodedata is 14.0, not {unicodedata.unidata_version}")
     found = additions()
-    rows = [f"ADDED(0x{a:x}, 0x{b:x}, {category})" for category in [*CATEGORIES, "Ha"] for a, b in ranges_of(found[category])]
-    write("unicode_additions.def", "ADDED(first, last, category) of Unicode 16 over Unicode 14", rows)
+    rows = [f"ADDED(0x{a:x}, 0x{b:x}, {category}, {version(a)})" for category in [*CATEGORIES, "Ha"] for a, b in ranges_of(found[category])]
+    write("unicode_additions.def", "ADDED(first, last, category, Unicode version) over Unicode 14", rows)
     codes = late() | set().union(*found.values())
     rows = [f"LATE(0x{a:x}, 0x{b:x})" for a, b in ranges_of(codes)]
     write("unicode_late.def", "LATE(first, last): left alone by Hugging Face's normal forms", rows)

@@ -34,11 +34,11 @@ static lj_status compile(lj_pattern *pattern, const lj_text *text)
     return LJ_OK;
 }
 
-static bool tables_are_old(void)
+static int unicode_version(void)
 {
-    char version[64];
-    return pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, NULL) <= (int)sizeof version && pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version) > 0 &&
-           atoi(version) < 16;
+    char version[64] = "";
+    if (pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, NULL) <= (int)sizeof version) pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version);
+    return atoi(version);
 }
 
 lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern_tables tables, lj_pattern **out)
@@ -49,7 +49,7 @@ lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern_tab
     lj_pattern *pattern = fresh;
     snprintf(pattern->expression, sizeof pattern->expression, "%.*s", (int)(bytes < 90 ? bytes : 90), expression);
     lj_text_init(&text);
-    lj_status status = lj_pattern_translate(expression, bytes, tables == LJ_PATTERN_MODERN && tables_are_old(), &text);
+    lj_status status = lj_pattern_translate(expression, bytes, unicode_version(), (int)tables, &text);
     if (status == LJ_OK) status = lj_text_status(&text);
     if (status == LJ_OK) status = compile(pattern, &text);
     lj_text_release(&text);

@@ -4,8 +4,9 @@
  * White_Space, \w its word characters, \h a hexadecimal digit, {n,m}+ a repetition of a repetition. The text is translated to what
  * PCRE2 means the same by; what has no translation is refused by name, never approximated.
  *
- * Hugging Face's library knows Unicode 16; an older PCRE2 does not. Under LJ_PATTERN_MODERN the characters in between are added to the
- * classes of their categories (all but \\P{..} inside brackets). GGUF files are run by llama.cpp's older tables: LJ_PATTERN_PLAIN. */
+ * Hugging Face's library knows Unicode 16 (LJ_PATTERN_HUGGING_FACE), llama.cpp, whose words GGUF files are cut by, 15.1
+ * (LJ_PATTERN_LLAMA_CPP); where PCRE2 is older, the characters in between are added to the classes of their categories, but for
+ * \P{..} inside brackets. A PCRE2 that is newer than 15.1 keeps what it knows. */
 #ifndef LJ_TEXT_PATTERN_H
 #define LJ_TEXT_PATTERN_H
 
@@ -23,7 +24,7 @@ typedef struct {
     void *match, *context, *stack;
 } lj_pattern_scratch;
 
-typedef enum { LJ_PATTERN_MODERN, LJ_PATTERN_PLAIN } lj_pattern_tables;
+typedef enum { LJ_PATTERN_HUGGING_FACE = 16, LJ_PATTERN_LLAMA_CPP = 15 } lj_pattern_tables;
 
 /* LJ_ERR_FORMAT: the expression and the place of its fault. LJ_ERR_UNSUPPORTED: a construct without translation. */
 lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern_tables tables, lj_pattern **out);
@@ -35,7 +36,7 @@ lj_status lj_pattern_find(const lj_pattern *pattern, lj_pattern_scratch *scratch
                           size_t *end);
 void lj_pattern_scratch_release(lj_pattern_scratch *scratch);
 
-/* The translation alone; `additions`: with the characters that Unicode 16 added. */
-lj_status lj_pattern_translate(const char *expression, size_t bytes, bool additions, lj_text *out);
+/* The translation alone, with the characters added by Unicode versions after < v <= upto (15 and 16 are known). */
+lj_status lj_pattern_translate(const char *expression, size_t bytes, int after, int upto, lj_text *out);
 
 #endif

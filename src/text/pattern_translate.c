@@ -16,15 +16,17 @@ typedef struct {
     size_t atom;              /* where the last atom begins in out */
     size_t group[MAX_DEPTH];  /* where each open group begins in out */
     size_t depth;
-    bool in_class, additions;
+    int after, upto; /* Unicode versions whose additions are written out */
+    bool in_class;
 } translation;
 
-/* What Unicode 16 has and 14 has not. */
+/* What Unicode 15 and 16 have and 14 has not. */
 static const struct {
     uint32_t first, last;
     const char *category;
+    int version;
 } additions[] = {
-#define ADDED(first, last, category) {first, last, #category},
+#define ADDED(first, last, category, version) {first, last, #category, version},
 #include "text/unicode_additions.def"
 #undef ADDED
 };
@@ -92,17 +94,22 @@ static bool category_in(const char *category, const char *list)
 }
 
 /* Ranges of the categories in `list` that the tables lack. */
+static bool addition_counts(const translation *t, size_t row, const char *list)
+{
+    return additions[row].version > t->after && additions[row].version <= t->upto && category_in(additions[row].category, list);
+}
+
 static void add_ranges(translation *t, const char *list)
 {
-    for (size_t i = 0; t->additions && i < sizeof additions / sizeof *additions; i++)
-        if (category_in(additions[i].category, list))
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+        if (addition_counts(t, i, list))
             lj_text_add(t->out, "\\x{%x}-\\x{%x}", additions[i].first, additions[i].last);
 }
 
 static bool any_ranges(const translation *t, const char *list)
 {
-    for (size_t i = 0; t->additions && i < sizeof additions / sizeof *additions; i++)
-        if (category_in(additions[i].category, list)) return true;
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+        if (addition_counts(t, i, list)) return true;
     return false;
 }
 
@@ -280,9 +287,9 @@ static lj_status part(translation *t)
     return LJ_OK;
 }
 
-lj_status lj_pattern_translate(const char *expression, size_t bytes, bool with_additions, lj_text *out)
+lj_status lj_pattern_translate(const char *expression, size_t bytes, int after, int upto, lj_text *out)
 {
-    translation t = {.text = expression, .bytes = bytes, .out = out, .additions = with_additions};
+    translation t = {.text = expression, .bytes = bytes, .out = out, .after = after, .upto = upto};
     while (t.at < bytes) LJ_TRY(part(&t));
     if (t.in_class) return refuse(&t, "an unclosed class");
     return LJ_OK;

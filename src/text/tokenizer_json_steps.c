@@ -90,7 +90,7 @@ static lj_status norm_replace(lj_tokenizer *tokenizer, const json_t *value)
         lj_text expression;
         lj_text_init(&expression);
         lj_status status = pattern_read(value, what_norm, &expression);
-        if (status == LJ_OK) status = lj_pattern_create(expression.data, expression.length, LJ_PATTERN_MODERN, &pattern);
+        if (status == LJ_OK) status = lj_pattern_create(expression.data, expression.length, LJ_PATTERN_HUGGING_FACE, &pattern);
         lj_text_release(&expression);
         LJ_TRY(status);
     }
@@ -147,7 +147,7 @@ lj_status lj_json_normalizer(lj_tokenizer *tokenizer, const json_t *value)
 
 static lj_status add_split(lj_tokenizer *tokenizer, const char *expression, lj_split_behavior behavior, bool invert)
 {
-    return lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression, strlen(expression), LJ_PATTERN_MODERN, behavior, invert);
+    return lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression, strlen(expression), LJ_PATTERN_HUGGING_FACE, behavior, invert);
 }
 
 static lj_status behavior_read(const json_t *value, lj_split_behavior *behavior)
@@ -170,7 +170,7 @@ static lj_status pre_split(lj_tokenizer *tokenizer, const json_t *value)
     lj_text_init(&expression);
     lj_status status = pattern_read(value, what_pre, &expression);
     if (status == LJ_OK)
-        status = lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression.data, expression.length, LJ_PATTERN_MODERN, behavior, invert);
+        status = lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression.data, expression.length, LJ_PATTERN_HUGGING_FACE, behavior, invert);
     lj_text_release(&expression);
     return status;
 }
