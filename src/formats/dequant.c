@@ -1,6 +1,7 @@
 /* The table of block types, and decoding through a small buffer that stays in the first-level cache. */
 #include "formats/dequant.h"
 
+#include "base/machine.h"
 #include "formats/dequant_blocks.h"
 #include "tensor/convert.h"
 
@@ -50,15 +51,25 @@ bool lj_block_type_bytes(const lj_block_type *type, uint64_t elements, uint64_t 
     return !__builtin_mul_overflow(elements / type->block_elements, (uint64_t)type->block_bytes, bytes);
 }
 
+/* The decoder that writes `to` itself, or NULL. */
+static lj_decode_fn direct_decoder(lj_isa isa, lj_dtype to, int decoder)
+{
+    if (to == LJ_F32) return isa >= LJ_ISA_AVX2 ? lj_decode_avx2[decoder] : lj_decode_plain[decoder];
+    if (to != LJ_BF16 || isa < LJ_ISA_AVX2) return NULL;
+    return isa >= LJ_ISA_AVX512 ? lj_decode_bf16_avx512[decoder] : lj_decode_bf16_avx2[decoder];
+}
+
 void lj_dequantise(const lj_block_type *type, lj_dtype to, void *out, const uint8_t *blocks, size_t block_count)
 {
     if (type->plain != LJ_DTYPE_COUNT) {
         lj_convert(to, out, type->plain, blocks, block_count);
         return;
     }
-    lj_decode_fn decode = lj_decode_plain[((const block_row *)(const void *)type)->decoder];
-    if (to == LJ_F32) {
-        decode(out, blocks, block_count);
+    int decoder = ((const block_row *)(const void *)type)->decoder; /* `type` is the first member of its row */
+    lj_isa isa = lj_machine_get()->isa;
+    lj_decode_fn direct = direct_decoder(isa, to, decoder), decode = direct_decoder(isa, LJ_F32, decoder);
+    if (direct) {
+        direct(out, blocks, block_count);
         return;
     }
     float buffer[BUFFER_ELEMENTS];

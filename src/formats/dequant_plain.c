@@ -18,8 +18,9 @@ static inline uint32_t u32_at(const uint8_t *at)
 }
 
 /* d, 16 bytes: low nibbles are elements 0..15, high nibbles 16..31. */
-static void decode_q4_0(float *out, const uint8_t *block, size_t count)
+static void decode_q4_0(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 18, out += 32) {
         float d = half_at(block);
         for (int i = 0; i < 16; i++) {
@@ -30,8 +31,9 @@ static void decode_q4_0(float *out, const uint8_t *block, size_t count)
 }
 
 /* d, m, 16 bytes. */
-static void decode_q4_1(float *out, const uint8_t *block, size_t count)
+static void decode_q4_1(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 20, out += 32) {
         float d = half_at(block), m = half_at(block + 2);
         for (int i = 0; i < 16; i++) {
@@ -42,8 +44,9 @@ static void decode_q4_1(float *out, const uint8_t *block, size_t count)
 }
 
 /* d, 32 fifth bits, 16 bytes. */
-static void decode_q5_0(float *out, const uint8_t *block, size_t count)
+static void decode_q5_0(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 22, out += 32) {
         float d = half_at(block);
         uint32_t high = u32_at(block + 2);
@@ -55,8 +58,9 @@ static void decode_q5_0(float *out, const uint8_t *block, size_t count)
 }
 
 /* d, m, 32 fifth bits, 16 bytes. */
-static void decode_q5_1(float *out, const uint8_t *block, size_t count)
+static void decode_q5_1(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 24, out += 32) {
         float d = half_at(block), m = half_at(block + 2);
         uint32_t high = u32_at(block + 4);
@@ -68,8 +72,9 @@ static void decode_q5_1(float *out, const uint8_t *block, size_t count)
 }
 
 /* d, 32 signed bytes. */
-static void decode_q8_0(float *out, const uint8_t *block, size_t count)
+static void decode_q8_0(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 34, out += 32) {
         float d = half_at(block);
         for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)block[2 + i] * d;
@@ -88,8 +93,9 @@ static inline void k_scale(const uint8_t *packed, int j, float *scale, float *mi
 }
 
 /* d, dmin, 12 bytes of scales, 128 bytes of nibbles: 32 bytes hold groups 2k (low) and 2k + 1 (high). */
-static void decode_q4_k(float *out, const uint8_t *block, size_t count)
+static void decode_q4_k(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 144, out += 256) {
         float d = half_at(block), dmin = half_at(block + 2);
         for (int j = 0; j < 8; j++) {
@@ -103,8 +109,9 @@ static void decode_q4_k(float *out, const uint8_t *block, size_t count)
 }
 
 /* d, dmin, 12 bytes of scales, 32 bytes of fifth bits (bit j is group j), 128 bytes of nibbles. */
-static void decode_q5_k(float *out, const uint8_t *block, size_t count)
+static void decode_q5_k(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 176, out += 256) {
         float d = half_at(block), dmin = half_at(block + 2);
         const uint8_t *high = block + 16;
@@ -121,8 +128,9 @@ static void decode_q5_k(float *out, const uint8_t *block, size_t count)
 
 /* 128 bytes of low nibbles, 64 bytes of high pairs, 16 signed scales, d. Each half of 128 numbers: 64 low bytes (low nibbles, then
  * high nibbles) and 32 high bytes whose pairs 0..3 go with the four runs of 32. */
-static void decode_q6_k(float *out, const uint8_t *block, size_t count)
+static void decode_q6_k(void *to, const uint8_t *block, size_t count)
 {
+    float *out = to;
     for (; count--; block += 210, out += 256) {
         float d = half_at(block + 208);
         for (int run = 0; run < 8; run++) {

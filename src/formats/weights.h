@@ -15,6 +15,7 @@
 #ifndef LJ_FORMATS_WEIGHTS_H
 #define LJ_FORMATS_WEIGHTS_H
 
+#include "base/parallel.h"
 #include "base/text.h"
 #include "formats/dequant.h"
 #include "formats/model_config.h"
@@ -61,6 +62,16 @@ lj_weight *lj_weights_find(const lj_weights *weights, const char *name);
  * floating-point or quantised tensor to any floating-point type; from any other to its own type only. LJ_ERR_INVALID: range, or a
  * range that cuts a block of a quantised vector; LJ_ERR_UNSUPPORTED: the stored type is not read here. Any thread. */
 lj_status lj_weights_read(const lj_weights *weights, lj_weight *weight, int64_t row, int64_t rows, lj_dtype to, void *out);
+/* One read of lj_weights_load: the arguments of lj_weights_read. */
+typedef struct {
+    lj_weight *weight;
+    int64_t row, rows;
+    lj_dtype to;
+    void *out;
+} lj_weight_job;
+/* Runs all jobs in pieces of about a mebibyte on `threads` threads (0: all processors), so that one large tensor does not hold up the rest.
+ * Buffers must not overlap. `progress` counts output bytes; NULL: silent. The first failure ends it; buffers are then undefined. */
+lj_status lj_weights_load(const lj_weights *weights, const lj_weight_job *jobs, size_t count, int threads, lj_progress_fn progress, void *user);
 /* Marks a tensor as used without reading it. */
 void lj_weights_use(lj_weight *weight);
 

@@ -258,21 +258,22 @@ static void head_loss(lj_graph *g, const lj_node *node, const lj_value *in, lj_v
 
 static void head_loss_grad(lj_graph *g, const lj_node *node, const lj_value *in, lj_value *out)
 {
-    (void)node;
     lj_dtype dtype = dtype_of(g, in[0]), w = wide(g, in[0]);
+    lj_value addend = node->input_count == 6 || node->op == LJ_OP_head_loss_train ? in[5] : 0;
     lj_value logits = lj_matmul(g, in[0], in[1], 0, 1, w, 0), zero = scalar(g, w, 0), one = scalar(g, w, 1);
     lj_value p = lj_exp(g, lj_sub(g, logits, column(g, in[3])));
     lj_value scale = column(g, lj_where(g, lj_le(g, scalar(g, LJ_I32, 0), in[2]), in[4], zero));
     lj_value d = lj_mul(g, lj_sub(g, p, lj_where(g, hits(g, in[1], in[2]), one, zero)), scale);
     d = lj_cast(g, d, dtype);
     out[0] = lj_matmul(g, d, in[1], 0, 0, dtype, 0);
-    out[1] = lj_matmul(g, d, in[0], 1, 0, w, 0);
+    out[1] = lj_matmul(g, d, in[0], 1, 0, w, addend);
 }
 
 static void head_loss_train(lj_graph *g, const lj_node *node, const lj_value *in, lj_value *out)
 {
     head_loss(g, node, in, out);
-    head_loss_grad(g, node, (lj_value[]){in[0], in[1], in[2], out[1], in[3]}, out + 2);
+    lj_value addend = node->input_count == 5 ? in[4] : 0;
+    head_loss_grad(g, node, (lj_value[]){in[0], in[1], in[2], out[1], in[3], addend}, out + 2);
 }
 
 static void dropout(lj_graph *g, const lj_node *node, const lj_value *in, lj_value *out)

@@ -33,6 +33,12 @@ static bool only_first(lj_graph *g, const lj_node *node, const lj_value *douts)
     return douts[0] != 0;
 }
 
+GRADIENT(refused)
+{
+    UNUSED(douts), UNUSED(dins);
+    lj_graph_fail(g, LJ_ERR_UNSUPPORTED, "%s has no gradient, and the loss depends on it", lj_node_describe(g, node));
+}
+
 GRADIENT(neg)
 {
     UNUSED(node);
@@ -182,14 +188,28 @@ GRADIENT(pad)
     dins[0] = lj_slice(g, douts[0], (int)a[0], a[1], lj_value_type(g, in(node, 0)).dim[a[0]].factor);
 }
 
+/* One part of a concatenation. A symbolic axis F*S (S the symbols) is seen as [F, S], so that the cut is of constant size. */
+static lj_value concat_part(lj_graph *g, lj_value whole, int axis, lj_dim part, int64_t start)
+{
+    lj_type type = lj_value_type(g, whole), out = type;
+    lj_dim symbols = part, cut[LJ_MAX_RANK + 1];
+    symbols.factor = 1;
+    if (lj_dim_is_const(symbols, 1)) return lj_slice(g, whole, axis, start, part.factor);
+    if (type.rank == LJ_MAX_RANK) return lj_graph_fail(g, LJ_ERR_UNSUPPORTED, "the gradient of a concat of rank %d along a symbolic axis", type.rank);
+    for (int i = 0; i < type.rank; i++) cut[i + (i > axis)] = type.dim[i];
+    cut[axis] = lj_dim_const(type.dim[axis].factor), cut[axis + 1] = symbols;
+    out.dim[axis] = part;
+    return lj_reshape(g, lj_slice(g, lj_reshape(g, whole, type.rank + 1, cut), axis, start, part.factor), out.rank, out.dim);
+}
+
 GRADIENT(concat)
 {
     int axis = (int)node->attributes.i[0];
     int64_t start = 0;
     for (int i = 0; i < node->input_count; i++) {
-        int64_t length = lj_value_type(g, in(node, i)).dim[axis].factor;
-        dins[i] = lj_slice(g, douts[0], axis, start, length);
-        start += length;
+        lj_dim part = lj_value_type(g, in(node, i)).dim[axis];
+        dins[i] = concat_part(g, douts[0], axis, part, start);
+        start += part.factor;
     }
 }
 

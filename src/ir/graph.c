@@ -57,18 +57,26 @@ lj_graph *lj_graph_at(lj_graph *graph, const char *file, int line)
     return graph;
 }
 
+/* What the text form can hold between quotes. */
+static bool name_good(const char *name)
+{
+    return *name && !strpbrk(name, "\"\n") && strlen(name) <= LJ_MAX_NAME;
+}
+
 void lj_graph_scope_push(lj_graph *graph, const char *format, ...)
 {
     char name[128];
     va_list args;
     va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
+    int length = vsnprintf(name, sizeof name, format, args);
     va_end(args);
     char *scope = lj_arena_printf(&graph->arena, "%s%s%s", graph->scope, *graph->scope ? "." : "", name);
-    if (scope)
-        graph->scope = scope;
-    else
+    if (!scope)
         lj_graph_fail(graph, LJ_ERR_NOMEM, "scope %s", name);
+    else if (length < 0 || (size_t)length >= sizeof name || !name_good(scope))
+        lj_graph_fail(graph, LJ_ERR_INVALID, "scope '%s': names hold no quotes, no line ends, and at most %d characters", name, LJ_MAX_NAME);
+    else
+        graph->scope = scope;
 }
 
 void lj_graph_scope_pop(lj_graph *graph)
@@ -86,9 +94,23 @@ lj_status lj_graph_gradient_dtype(lj_graph *graph, lj_dtype dtype)
     return LJ_OK;
 }
 
+static bool symbol_good(const char *name)
+{
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    return length > 0 && length <= LJ_MAX_NAME && !name[length] && (*name < '0' || *name > '9');
+}
+
+int lj_graph_has_symbol(const lj_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->symbol_count; i++)
+        if (strcmp(graph->symbols[i], name) == 0) return 1;
+    return 0;
+}
+
 lj_dim lj_dim_symbol(lj_graph *graph, const char *name)
 {
     lj_dim dim = {.factor = 1};
+    if (!symbol_good(name)) return lj_graph_fail(graph, LJ_ERR_INVALID, "symbol '%s': letters, digits and _ only, no digit first", name), dim;
     int index = 0;
     while (index < graph->symbol_count && strcmp(graph->symbols[index], name) != 0) index++;
     if (index == LJ_MAX_SYMBOLS) {
@@ -126,7 +148,7 @@ static bool arity_check(lj_graph *graph, lj_op op, const lj_value *inputs, int c
         return lj_graph_fail(graph, LJ_ERR_INVALID, "%s takes %d to %d operands, got %d (%s:%d)", row->name, row->inputs_min, row->inputs_max,
                              count, graph->file, graph->line), false;
     for (int i = 0; i < count; i++) {
-        bool optional = i >= row->inputs_min;
+        bool optional = i >= row->inputs_min && row->inputs_max != LJ_ANY_COUNT;
         if ((inputs[i] == 0 && !optional) || inputs[i] >= graph->value_count)
             return lj_graph_fail(graph, LJ_ERR_INVALID, "%s: operand %d is no value of this graph (%s:%d)", row->name, i, graph->file, graph->line),
                    false;
@@ -208,7 +230,7 @@ lj_value lj_graph_find(const lj_graph *graph, const char *name)
 
 lj_value lj_input(lj_graph *graph, const char *name, lj_type type, lj_role role)
 {
-    if (!*name || strchr(name, '"') || strchr(name, '\n')) return lj_graph_fail(graph, LJ_ERR_INVALID, "input: bad name '%s'", name);
+    if (!name_good(name)) return lj_graph_fail(graph, LJ_ERR_INVALID, "input: bad name '%s'", name);
     if (lj_graph_find(graph, name)) return lj_graph_fail(graph, LJ_ERR_INVALID, "input '%s' exists already", name);
     lj_value value = lj_node_append(graph, LJ_OP_input, NULL, 0, &(lj_attributes){.i = {role}}, &type, 1);
     char *copy = value ? lj_arena_strdup(&graph->arena, name) : NULL;
@@ -221,7 +243,7 @@ lj_status lj_graph_output(lj_graph *graph, const char *name, lj_value value)
 {
     LJ_TRY(lj_graph_status(graph));
     if (!value || value >= graph->value_count) return lj_graph_fail(graph, LJ_ERR_INVALID, "output '%s' is no value of this graph", name), graph->status;
-    if (!*name || strchr(name, '"') || strchr(name, '\n') || lj_graph_find(graph, name))
+    if (!name_good(name) || lj_graph_find(graph, name))
         return lj_graph_fail(graph, LJ_ERR_INVALID, "output '%s': bad name, or it exists already", name), graph->status;
     char *copy = lj_arena_strdup(&graph->arena, name);
     if (!copy) return lj_graph_fail(graph, LJ_ERR_NOMEM, "output %s", name), graph->status;
@@ -303,7 +325,7 @@ lj_status lj_call(lj_graph *graph, const lj_call_row *row, const lj_value *input
                   lj_value *outputs)
 {
     LJ_TRY(lj_graph_status(graph));
-    if (!row->name || !*row->name || strpbrk(row->name, "\"\n") || output_count < 1 || output_count > 64 || input_count < 0 || input_count > 64)
+    if (!row->name || !name_good(row->name) || output_count < 1 || output_count > 64 || input_count < 0 || input_count > 64)
         return lj_graph_fail(graph, LJ_ERR_INVALID, "call: needs a name without quotes and 1 to 64 outputs"), graph->status;
     LJ_TRY(call_register(graph, row));
     lj_value first = lj_node_append(graph, LJ_OP_call, inputs, input_count, &(lj_attributes){.s = row->name}, types, output_count);

@@ -461,11 +461,14 @@ lj_status lj_infer_head_loss(lj_infer *infer)
     return LJ_OK;
 }
 
-static void head_gradients(lj_infer *infer, int first)
+static lj_status head_gradients(lj_infer *infer, int first, int addend)
 {
+    lj_type dw = *operand(infer, 1);
+    dw.dtype = wide(operand(infer, 0)->dtype);
+    if (operand_value(infer, addend) && !lj_type_equal(operand(infer, addend), &dw)) return mismatch(infer, "the addend differs from dw", operand(infer, addend), &dw);
     infer->outputs[first] = *operand(infer, 0);
-    infer->outputs[first + 1] = *operand(infer, 1);
-    infer->outputs[first + 1].dtype = wide(operand(infer, 0)->dtype);
+    infer->outputs[first + 1] = dw;
+    return LJ_OK;
 }
 
 lj_status lj_infer_head_loss_grad(lj_infer *infer)
@@ -473,8 +476,7 @@ lj_status lj_infer_head_loss_grad(lj_infer *infer)
     LJ_TRY(head_check(infer));
     LJ_TRY(expect_row(infer, 3, "lse differs"));
     LJ_TRY(expect_row(infer, 4, "dloss differs"));
-    head_gradients(infer, 0);
-    return LJ_OK;
+    return head_gradients(infer, 0, 5);
 }
 
 lj_status lj_infer_head_loss_train(lj_infer *infer)
@@ -482,8 +484,7 @@ lj_status lj_infer_head_loss_train(lj_infer *infer)
     LJ_TRY(head_check(infer));
     LJ_TRY(expect_row(infer, 3, "dloss differs"));
     infer->outputs[0] = infer->outputs[1] = per_row(operand(infer, 0));
-    head_gradients(infer, 2);
-    return LJ_OK;
+    return head_gradients(infer, 2, 4);
 }
 
 lj_status lj_infer_dropout(lj_infer *infer)

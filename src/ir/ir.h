@@ -33,7 +33,7 @@ typedef enum {
     LJ_CLASS_COMPOSITE
 } lj_op_class;
 
-enum { LJ_ANY_COUNT = 255, LJ_MAX_OUTPUTS = 4, LJ_ATTR_INTS = 8, LJ_ATTR_FLOATS = 4 };
+enum { LJ_ANY_COUNT = 255, LJ_MAX_OUTPUTS = 4, LJ_ATTR_INTS = 8, LJ_ATTR_FLOATS = 4, LJ_MAX_NAME = 255 /* characters */ };
 
 /* Fixed slots; ops.def gives those that an op uses their names. Unused slots are zero, so attributes compare with memcmp
  * except for the string. */

@@ -39,6 +39,7 @@ lj_status lj_infer_dropout(lj_infer *infer);
 lj_status lj_infer_sum_squares(lj_infer *infer);
 lj_status lj_infer_adamw(lj_infer *infer);
 
+void lj_gradient_refused(lj_graph *graph, const lj_node *node, const lj_value *douts, lj_value *dins);
 void lj_gradient_neg(lj_graph *graph, const lj_node *node, const lj_value *douts, lj_value *dins);
 void lj_gradient_abs(lj_graph *graph, const lj_node *node, const lj_value *douts, lj_value *dins);
 void lj_gradient_exp(lj_graph *graph, const lj_node *node, const lj_value *douts, lj_value *dins);

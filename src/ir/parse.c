@@ -4,10 +4,11 @@
 #include "ir/ir.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPERANDS = 192, MAX_TYPES = 64, MAX_NAME = 256 };
+enum { MAX_OPERANDS = 192, MAX_TYPES = 64, MAX_NAME = LJ_MAX_NAME + 1 };
 
 typedef struct {
     const char *text, *at, *end; /* end of the current line */
@@ -41,6 +42,12 @@ static lj_status expect(parser *p, const char *word)
     return take(p, word) ? LJ_OK : parse_fail(p, word);
 }
 
+static lj_status line_end(parser *p)
+{
+    skip_spaces(p);
+    return p->at == p->end ? LJ_OK : parse_fail(p, "the end of the line");
+}
+
 static lj_status parse_int(parser *p, int64_t *value)
 {
     skip_spaces(p);
@@ -50,9 +57,9 @@ static lj_status parse_int(parser *p, int64_t *value)
     while (at < p->end && n < sizeof digits - 1 && (isdigit((unsigned char)*at) || (n == 0 && *at == '-'))) digits[n++] = *at++;
     digits[n] = 0;
     char *end;
-    if (n == 0 || n > 19) return parse_fail(p, "a whole number");
+    errno = 0;
     *value = strtoll(digits, &end, 10);
-    if (*end || end == digits) return parse_fail(p, "a whole number");
+    if (*end || end == digits || errno == ERANGE) return parse_fail(p, "a whole number of 64 bits");
     p->at = at;
     return LJ_OK;
 }
@@ -217,8 +224,7 @@ static lj_status parse_tail(parser *p, node_text *node)
         LJ_TRY(expect(p, ":"));
         LJ_TRY(parse_int(p, &node->line));
     }
-    skip_spaces(p);
-    return p->at == p->end ? LJ_OK : parse_fail(p, "the end of the line");
+    return line_end(p);
 }
 
 /* Makes the node and checks that inference agrees with the written types. */
@@ -274,11 +280,13 @@ static lj_status parse_line(parser *p)
     if (take(p, "output")) {
         LJ_TRY(parse_quoted(p, name));
         LJ_TRY(parse_value(p, &a));
+        LJ_TRY(line_end(p));
         return lj_graph_output(p->graph, name, a);
     }
     if (take(p, "assign")) {
         LJ_TRY(parse_value(p, &a));
         LJ_TRY(parse_value(p, &b));
+        LJ_TRY(line_end(p));
         return lj_graph_assign(p->graph, a, b);
     }
     if (take(p, "symbols")) {
@@ -293,6 +301,7 @@ static lj_status parse_line(parser *p)
         lj_dtype dtype;
         LJ_TRY(parse_word(p, name));
         LJ_TRY(lj_dtype_find(name, &dtype));
+        LJ_TRY(line_end(p));
         return lj_graph_gradient_dtype(p->graph, dtype);
     }
     return parse_node(p);

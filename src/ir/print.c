@@ -43,7 +43,8 @@ static void print_node(lj_text *out, const lj_graph *graph, const lj_node *node)
         lj_type_print(out, graph, lj_type_get(graph, node->output + (lj_value)k));
     }
     if (*node->name) lj_text_add(out, " \"%s\"", node->name);
-    if (*node->file) lj_text_add(out, " @ \"%s\":%d", node->file, node->line);
+    if (*node->file && !strpbrk(node->file, "\"\n") && strlen(node->file) <= LJ_MAX_NAME)
+        lj_text_add(out, " @ \"%s\":%d", node->file, node->line);
     lj_text_add(out, "\n");
 }
 

@@ -60,14 +60,30 @@ static lj_status names_check(const lj_graph *graph)
     return LJ_OK;
 }
 
+/* Outputs by name and assigned states: each once; no output has the name of an input. */
+static lj_status results_differ(const lj_graph *graph, size_t i)
+{
+    const lj_result *r = &graph->results[i];
+    for (size_t j = 0; j < i; j++) {
+        const lj_result *other = &graph->results[j];
+        if (r->state ? r->state == other->state : !other->state && strcmp(r->name, other->name) == 0)
+            return lj_fail(LJ_ERR_INVALID, "results %zu and %zu ('%s') are the same state or name twice", j, i, r->name);
+    }
+    for (size_t n = 0; n < graph->node_count && !r->state; n++)
+        if (graph->nodes[n].op == LJ_OP_input && !graph->nodes[n].dead && strcmp(graph->nodes[n].name, r->name) == 0)
+            return lj_fail(LJ_ERR_INVALID, "result %zu: the name '%s' is used twice, for an input too", i, r->name);
+    return LJ_OK;
+}
+
 static lj_status results_check(const lj_graph *graph)
 {
     for (size_t i = 0; i < graph->result_count; i++) {
         const lj_result *r = &graph->results[i];
         if (!r->value || r->value >= graph->value_count || lj_producer(graph, r->value)->dead)
             return lj_fail(LJ_ERR_INVALID, "result %zu ('%s') is no live value", i, r->name);
-        if (r->state && (!lj_is(graph, r->state, LJ_OP_input) || !lj_type_equal(lj_type_get(graph, r->state), lj_type_get(graph, r->value))))
+        if (r->state && (!lj_is(graph, r->state, LJ_OP_input) || lj_producer(graph, r->state)->attributes.i[0] != LJ_ROLE_STATE || !lj_type_equal(lj_type_get(graph, r->state), lj_type_get(graph, r->value))))
             return lj_fail(LJ_ERR_INVALID, "assignment %zu does not fit its state", i);
+        LJ_TRY(results_differ(graph, i));
     }
     return LJ_OK;
 }

@@ -1,5 +1,8 @@
-/* Whole-array conversions. The loops over f32, bf16 and f16 are plain so that the compiler vectorises them. */
+/* Whole-array conversions: plain loops, the choice of faster ones, and the general pair. */
 #include "tensor/convert.h"
+
+#include "base/machine.h"
+#include "tensor/convert_loops.h"
 
 static inline float load_f32(const uint8_t *at)
 {
@@ -56,14 +59,16 @@ static void through_double(lj_dtype to_type, void *to, lj_dtype from_type, const
     }
 }
 
-typedef void (*convert_fn)(void *to, const uint8_t *from, size_t count);
+const lj_convert_fn lj_convert_plain[LJ_CONVERT_PAIRS] = {
+    [LJ_F32_BF16] = f32_to_bf16, [LJ_F32_F16] = f32_to_f16, [LJ_BF16_F32] = bf16_to_f32,
+    [LJ_BF16_F16] = bf16_to_f16, [LJ_F16_F32] = f16_to_f32, [LJ_F16_BF16] = f16_to_bf16,
+};
 
 static const struct {
-    lj_dtype to, from;
-    convert_fn convert;
-} fast_pairs[] = {
-    {LJ_BF16, LJ_F32, f32_to_bf16}, {LJ_F16, LJ_F32, f32_to_f16},   {LJ_F32, LJ_BF16, bf16_to_f32},
-    {LJ_F16, LJ_BF16, bf16_to_f16}, {LJ_F32, LJ_F16, f16_to_f32},   {LJ_BF16, LJ_F16, f16_to_bf16},
+    lj_dtype from, to;
+} pairs[LJ_CONVERT_PAIRS] = {
+    [LJ_F32_BF16] = {LJ_F32, LJ_BF16}, [LJ_F32_F16] = {LJ_F32, LJ_F16}, [LJ_BF16_F32] = {LJ_BF16, LJ_F32},
+    [LJ_BF16_F16] = {LJ_BF16, LJ_F16}, [LJ_F16_F32] = {LJ_F16, LJ_F32}, [LJ_F16_BF16] = {LJ_F16, LJ_BF16},
 };
 
 void lj_convert(lj_dtype to_type, void *to, lj_dtype from_type, const void *from, size_t count)
@@ -72,9 +77,10 @@ void lj_convert(lj_dtype to_type, void *to, lj_dtype from_type, const void *from
         if (count) memcpy(to, from, count * lj_dtype_bytes(to_type));
         return;
     }
-    for (size_t i = 0; i < sizeof fast_pairs / sizeof *fast_pairs; i++)
-        if (fast_pairs[i].to == to_type && fast_pairs[i].from == from_type) {
-            fast_pairs[i].convert(to, from, count);
+    const lj_convert_fn *fast = lj_machine_get()->isa >= LJ_ISA_AVX2 ? lj_convert_avx2 : lj_convert_plain;
+    for (size_t i = 0; i < LJ_CONVERT_PAIRS; i++)
+        if (pairs[i].to == to_type && pairs[i].from == from_type) {
+            fast[i](to, from, count);
             return;
         }
     through_double(to_type, to, from_type, from, count);

@@ -4,12 +4,12 @@
 
 #include "tensor/dtype.h"
 
-/* IEEE half to float by bits alone: exact for every code, NaN payloads kept. */
+/* IEEE half to float by bits alone: exact for every code; a NaN keeps its payload and becomes quiet, as the hardware does it. */
 static inline float lj_half_to_float(uint16_t half)
 {
     uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13, sign = (uint32_t)(half & 0x8000) << 16, bits;
     if (magnitude >= 0x0f800000) { /* infinity and NaN */
-        bits = magnitude | 0x7f800000;
+        bits = magnitude | 0x7f800000 | (magnitude > 0x0f800000 ? 0x00400000u : 0);
     } else if (magnitude >= 0x00800000) {
         bits = magnitude + ((127u - 15u) << 23);
     } else { /* zero and subnormals: the mantissa counts steps of 2^-24 */
@@ -22,14 +22,14 @@ static inline float lj_half_to_float(uint16_t half)
     return out;
 }
 
-/* Float to IEEE half, nearest even; overflow gives infinity, a NaN stays one. */
+/* Float to IEEE half, nearest even; overflow gives infinity, a NaN keeps its top bits and becomes quiet. */
 static inline uint16_t lj_half_from_float(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, 4);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
     bits &= 0x7fffffff;
-    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x1ff));
     if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and up round to infinity */
     if (bits >= 0x38800000) return (uint16_t)(sign | ((bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13));
     float magnitude, steps;

@@ -221,18 +221,13 @@ static void every_prefix_is_refused(void **state)
     lj_mapped_file whole;
     write_three();
     assert_ok(lj_mapped_file_init(&whole, path));
-    uint8_t *copy = malloc(whole.bytes);
-    memcpy(copy, whole.data, whole.bytes);
     size_t bytes = whole.bytes;
     lj_mapped_file_release(&whole);
-    for (size_t n = 0; n < bytes; n++) {
+    for (size_t n = bytes; n-- > 0;) {
         lj_safetensors *file;
-        FILE *out = fopen(path, "wb");
-        assert_int_equal(fwrite(copy, 1, n, out), n);
-        fclose(out);
+        assert_int_equal(truncate(path, (off_t)n), 0);
         assert_fails(open_both(&file), LJ_ERR_FORMAT, path);
     }
-    free(copy);
 }
 
 /* Each fallible operation fails once: an error, no leak, no file. */
