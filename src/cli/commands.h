@@ -5,5 +5,6 @@
 #include "cli/command.h"
 
 int lj_command_version(const lj_command_input *input);
+int lj_command_doctor(const lj_command_input *input);
 
 #endif
