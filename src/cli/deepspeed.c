@@ -5,6 +5,7 @@
 #include "model/source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
