@@ -16,7 +16,7 @@ lj_status lj_program_sizes(const lj_program *program, const lj_size *sizes, size
 {
     bool given[LJ_MAX_SYMBOLS] = {false};
     for (size_t i = 0; i < count; i++) {
-        int index;
+        int index = 0;
         LJ_TRY(symbol_index(program, sizes[i].symbol, &index));
         if (sizes[i].size < 0) return lj_fail(LJ_ERR_INVALID, "%s: size %s = %lld is negative", program->name, sizes[i].symbol, (long long)sizes[i].size);
         out[index] = sizes[i].size;
