@@ -158,7 +158,7 @@ void lj_check_compiler(lj_host *host, lj_findings *out)
     const char *argv[] = {path, "-x", "c", "-fsyntax-only", "-", NULL};
     lj_program_options options = {.input = "#include <stddef.h>\n#include <math.h>\nsize_t ok(double x) { return (size_t)exp(x); }\n", .timeout_s = 0.8, .together = true};
     lj_program_result result;
-    if (lj_program_run(argv, &options, &result) != LJ_OK) return;
+    if (lj_child_program_run(argv, &options, &result) != LJ_OK) return;
     if (result.code != 0) {
         f->verdict = LJ_VERDICT_WARN;
         lj_say(f->found, "%s does not compile a small program: %.200s", path, result.timed_out ? "no answer within 0.8 s" : result.output.data ? result.output.data : "no message");
