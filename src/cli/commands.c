@@ -24,6 +24,9 @@ static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_siz
 static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CFG_job,   LJ_CFG_all,            LJ_CFG_bundle, LJ_CFG_watch,
                                             LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir};
 
+static const lj_config_key comm_keys[] = {LJ_CFG_collective, LJ_CFG_ranks, LJ_CFG_processes, LJ_CFG_buffers, LJ_CFG_in_place, LJ_CFG_min_bytes, LJ_CFG_max_bytes,
+                                          LJ_CFG_compare,    LJ_CFG_rounds, LJ_CFG_svg,      LJ_CFG_effort,  LJ_CFG_python};
+
 const lj_command lj_commands[] = {
     {"benchmark", "", "how fast a model trains here, and how close to the limit",
      "A model that does not fit is measured by parts, each at its true width, and the step of all its layers is summed from them.\n"
@@ -44,6 +47,11 @@ const lj_command lj_commands[] = {
      "Runs every check in a child with a time-out of its own (under 2 s in all). The first line is the verdict with its cause, then what matters.\n"
      "Exit: 0 no check failed (warnings included), 1 some failed, 2 usage.",
      LJ_KEYS(doctor_keys), lj_command_doctor},
+    {"comm", "bench|tune", "collectives: how fast they are here, beside other libraries",
+     "bench: time, bandwidth and correctness of each size; --compare mpi,gloo runs the peers installed, in turns. Bytes are those a rank contributes\n"
+     "(all_gather, all_to_all: to each rank) or gets (reduce_scatter); the mean is the best of 5 means over calls back to back.\n"
+     "tune: measures the algorithms and keeps the cost model that ACCL chooses by.",
+     LJ_KEYS(comm_keys), lj_command_comm},
 };
 
 const size_t lj_command_count = sizeof lj_commands / sizeof *lj_commands;
