@@ -29,17 +29,16 @@ enum {
 
 /* What a rank says at the start of a collective. First line: the tag, written last, and a small payload; second line: where its buffers are. */
 typedef struct {
-    alignas(ACCL_LINE) _Atomic uint64_t tag; /* sequence number << 32 | signature of the arguments */
+    alignas(ACCL_LINE) _Atomic uint64_t tag; /* sequence number << 32 | signature of the arguments | flags in the last two bits */
     unsigned char payload[ACCL_INLINE];
     uint64_t send, recv;           /* addresses in the owner's process */
     uint64_t send_heap, recv_heap; /* 1 + offset in its heap; 0: not there */
-    uint32_t flags, spare;
     uint64_t scale; /* bits of the pre-multiplier */
-    uint64_t unused[2];
+    uint64_t unused[3];
 } accl_card;
 
 /* MAPPED: this rank's buffers are reachable by load and store from everywhere. EMPTY: it staged nothing yet, its phase 1 will say when. */
-enum { ACCL_CARD_MAPPED = 1, ACCL_CARD_EMPTY = 2 };
+enum { ACCL_CARD_MAPPED = 1, ACCL_CARD_EMPTY = 2, ACCL_CARD_FLAGS = 3 };
 
 /* The last collective of a rank, for messages and telemetry. */
 typedef struct {
