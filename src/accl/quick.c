@@ -71,7 +71,7 @@ static void staged_result(ncclComm_t comm, const accl_call *call, uint64_t numbe
 }
 
 /* Spins a little for the cards that this rank needs; false when it took too long or something does not match. */
-static bool cards_spin(const ncclComm_t comm, const accl_call *call, uint64_t tag, uint64_t number)
+static bool cards_spin(ncclComm_t comm, const accl_call *call, uint64_t tag, uint64_t number)
 {
     uint32_t first = 0, end = comm->ranks, patience = comm->crowded ? 1 : 2000;
     bool root = (uint32_t)call->root == comm->rank;
@@ -95,6 +95,7 @@ static void card_show(ncclComm_t comm, const accl_call *call, uint64_t number, b
     if (is_inline) accl_card_show(comm, call, number, true, false, 0);
     else atomic_store_explicit(&comm->mine->cards[number % ACCL_CARDS].tag, accl_task_tag(call, number), memory_order_release); /* nobody asks for addresses */
     if (comm->crowded) atomic_thread_fence(memory_order_seq_cst); /* else a sleeper that looked too early wakes by its time-out */
+    else atomic_store_explicit(&comm->mine->cards[(number + 1) % ACCL_CARDS].touched, number, memory_order_relaxed);
     for (uint32_t i = 0; i < comm->ranks; i++) accl_wake(comm, i);
 }
 
