@@ -4,7 +4,10 @@
 
 static const lj_config_key benchmark_keys[] = {LJ_CFG_model,  LJ_CFG_batch, LJ_CFG_seq,       LJ_CFG_accum,     LJ_CFG_steps,  LJ_CFG_warmup,
                                                LJ_CFG_dtype,  LJ_CFG_layers, LJ_CFG_parts,    LJ_CFG_memory,    LJ_CFG_compile, LJ_CFG_data,
-                                               LJ_CFG_tokenizer, LJ_CFG_lr, LJ_CFG_clip,      LJ_CFG_deepspeed, LJ_CFG_csv};
+                                               LJ_CFG_tokenizer, LJ_CFG_lr, LJ_CFG_clip,      LJ_CFG_deepspeed, LJ_CFG_csv,
+                                               LJ_CFG_profile};
+static const lj_config_key compile_keys[] = {LJ_CFG_model, LJ_CFG_program, LJ_CFG_layers, LJ_CFG_batch, LJ_CFG_seq,
+                                             LJ_CFG_dtype, LJ_CFG_compile, LJ_CFG_dump_after, LJ_CFG_disable};
 /* Everything a recipe has, and what steers a run without being part of it. */
 static const lj_config_key train_keys[] = {
     LJ_CFG_model,         LJ_CFG_data,      LJ_CFG_eval_data, LJ_CFG_tokenizer, LJ_CFG_out,          LJ_CFG_steps,  LJ_CFG_epochs,
@@ -28,6 +31,8 @@ const lj_command lj_commands[] = {
      lj_command_train},
     {"generate", "", "continue a prompt", NULL, LJ_KEYS(generate_keys), lj_command_generate},
     {"eval", "", "perplexity of a text under a model", NULL, LJ_KEYS(eval_keys), lj_command_eval},
+    {"compile", "", "what the compiler makes of a model: passes, kernels, plan",
+     "Passes in order: match, fold, cse, dce, head, accumulate, expand, fold2, dce2, fuse.", LJ_KEYS(compile_keys), lj_command_compile},
     {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
 };

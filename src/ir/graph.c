@@ -100,6 +100,13 @@ static bool symbol_good(const char *name)
     return length > 0 && length <= LJ_MAX_NAME && !name[length] && (*name < '0' || *name > '9');
 }
 
+int lj_graph_has_symbol(const lj_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->symbol_count; i++)
+        if (strcmp(graph->symbols[i], name) == 0) return 1;
+    return 0;
+}
+
 lj_dim lj_dim_symbol(lj_graph *graph, const char *name)
 {
     lj_dim dim = {.factor = 1};
