@@ -69,7 +69,7 @@ static void run_open(run *r, const lj_recipe *recipe, bool packed)
     r->corpus = corpus_make(packed);
     assert_ok(lj_rows_init(&r->rows, &r->corpus, 0, r->corpus.token_count, SEQ));
     lj_rows_shuffle(&r->rows, 1);
-    r->loop = (lj_train_loop){.trainer = r->trainer, .recipe = &r->recipe, .rows = &r->rows, .eval_rows = &r->rows, .tokenizer_folder = "",
+    r->loop = (lj_train_loop){.trainer = r->trainer, .recipe = &r->recipe, .rows = &r->rows, .eval_rows = &r->rows,
                               .schedule = {LJ_SCHEDULE_COSINE, 1e-3, 0, 3, 20, 0}, .last_step = recipe->steps};
 }
 
@@ -245,7 +245,7 @@ static void failing_saves_keep_the_older_checkpoint(void **unused)
         lj_train_state state = r.loop.state;
         state.step = 2;
         lj_fault_set(fault, &f);
-        lj_status status = lj_checkpoint_save(r.trainer, &state, &recipe, "", &path);
+        lj_status status = lj_checkpoint_save(r.trainer, &state, &recipe, &(lj_tokenizer_origin){0}, &path);
         lj_fault_set(NULL, NULL);
         if (status == LJ_OK) {
             assert_true(at > 10);
