@@ -28,7 +28,7 @@ static lj_corpus corpus_make(bool packed)
     uint64_t state = 11;
     lj_corpus c = {.document_count = packed ? 23 : 1, .ends = calloc(24, sizeof(int64_t))};
     for (int64_t d = 0; d < c.document_count; d++) c.ends[d] = c.token_count += packed ? test_random_range(&state, 3, 20) : 400;
-    c.tokens = malloc((size_t)c.token_count * sizeof *c.tokens);
+    assert_ok(lj_alloc("tokens", (size_t)c.token_count * sizeof *c.tokens, (void **)&c.tokens));
     c.marks = packed ? malloc((size_t)c.token_count) : NULL;
     for (int64_t i = 0; i < c.token_count; i++) {
         c.tokens[i] = (int32_t)(test_random(&state) % 61);
