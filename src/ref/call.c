@@ -28,11 +28,11 @@ static lj_status buffers_make(call_buffers *buffers, const lj_ref_op *op)
     LJ_TRY(lj_alloc_zero("reference", (size_t)(buffers->input_count + buffers->output_count) * sizeof(lj_tensor), &memory));
     buffers->tensors = memory;
     for (int j = 0; j < buffers->input_count; j++) {
-        LJ_TRY(buffer_make(&buffers->tensors[j], op->inputs[j], op->exact));
-        lj_ref_tensor_store(op->inputs[j], buffers->tensors[j].data, op->exact);
+        LJ_TRY(buffer_make(&buffers->tensors[j], op->inputs[j], op->mode.exact));
+        lj_ref_tensor_store(op->inputs[j], buffers->tensors[j].data, op->mode.exact);
     }
     for (int k = 0; k < buffers->output_count; k++)
-        LJ_TRY(buffer_make(&buffers->tensors[buffers->input_count + k], &op->outputs[k], op->exact));
+        LJ_TRY(buffer_make(&buffers->tensors[buffers->input_count + k], &op->outputs[k], op->mode.exact));
     return LJ_OK;
 }
 
@@ -49,7 +49,7 @@ static lj_status call_run(const lj_ref_op *op, const lj_call_row *row, call_buff
     const lj_tensor *outputs = buffers->tensors + buffers->input_count;
     int code = row->forward(row->user, buffers->tensors, buffers->input_count, outputs, buffers->output_count);
     if (code != 0) return lj_fail(LJ_ERR_INVALID, "%s: the function returned %d", lj_node_describe(op->graph, op->node), code);
-    for (int k = 0; k < buffers->output_count; k++) lj_ref_tensor_load(&op->outputs[k], outputs[k].data, op->exact);
+    for (int k = 0; k < buffers->output_count; k++) lj_ref_tensor_load(&op->outputs[k], outputs[k].data, op->mode.exact);
     return LJ_OK;
 }
 

@@ -17,16 +17,19 @@ void lj_ref_outputs_release(lj_ref_tensor *outputs, int count)
     for (int k = 0; k < count; k++) lj_ref_tensor_release(&outputs[k]);
 }
 
-lj_status lj_ref_node_run(const lj_graph *graph, const lj_node *node, const int64_t *sizes, bool exact,
+lj_status lj_ref_node_run(const lj_graph *graph, const lj_node *node, const int64_t *sizes, lj_ref_mode mode,
                           const lj_ref_tensor *const *inputs, lj_ref_tensor *outputs)
 {
     LJ_TRY(lj_ref_outputs_init(graph, node, sizes, outputs));
-    lj_status status = lj_ref_rows[node->op].run(&(lj_ref_op){graph, node, sizes, inputs, outputs, exact});
+    lj_status status = lj_ref_rows[node->op].run(&(lj_ref_op){graph, node, sizes, inputs, outputs, mode});
     if (status != LJ_OK) {
         lj_ref_outputs_release(outputs, node->output_count);
         return status;
     }
-    for (int k = 0; k < node->output_count; k++) lj_ref_tensor_round(&outputs[k], exact);
+    for (int k = 0; k < node->output_count; k++) {
+        lj_ref_tensor_round(&outputs[k], mode.exact);
+        if (mode.noise) lj_ref_nudge(node, inputs, &outputs[k], mode.noise);
+    }
     return LJ_OK;
 }
 
@@ -95,7 +98,7 @@ typedef struct {
     lj_ref_frame *frames;
     int count;
     const int64_t *sizes;
-    bool exact;
+    lj_ref_mode mode;
     message *first, *last; /* on their way, oldest first */
 } world;
 
@@ -174,7 +177,7 @@ static lj_status alone_run(world *w, int rank, const lj_node *node)
     LJ_TRY(lj_alloc_zero("reference", (size_t)node->input_count * sizeof(lj_ref_tensor *), &memory));
     const lj_ref_tensor **inputs = memory;
     for (int j = 0; j < node->input_count; j++) inputs[j] = node->inputs[j] ? &frame->tensors[node->inputs[j]] : NULL;
-    lj_status status = lj_ref_node_run(frame->graph, node, w->sizes, w->exact, inputs, &frame->tensors[node->output]);
+    lj_status status = lj_ref_node_run(frame->graph, node, w->sizes, w->mode, inputs, &frame->tensors[node->output]);
     lj_free(memory);
     return status;
 }
@@ -237,7 +240,7 @@ static lj_status exchange_run(world *w)
     }
     lj_ref_rows[current(&w->frames[0])->op].exchange(&(lj_ref_exchange){w->count, inputs, outputs});
     for (int rank = 0; rank < w->count; rank++) {
-        lj_ref_tensor_round(outputs[rank], w->exact);
+        lj_ref_tensor_round(outputs[rank], w->mode.exact);
         step_over(&w->frames[rank]);
     }
     return LJ_OK;
@@ -272,9 +275,9 @@ static lj_status world_run(world *w)
     return stuck(w);
 }
 
-lj_status lj_ref_frames_run(lj_ref_frame *frames, int count, const int64_t *sizes, bool exact)
+lj_status lj_ref_frames_run(lj_ref_frame *frames, int count, const int64_t *sizes, lj_ref_mode mode)
 {
-    world w = {.frames = frames, .count = count, .sizes = sizes, .exact = exact};
+    world w = {.frames = frames, .count = count, .sizes = sizes, .mode = mode};
     lj_status status = count <= LJ_REF_MAX_RANKS ? world_run(&w)
                                                  : lj_fail(LJ_ERR_LIMIT, "%d ranks: at most %d are simulated", count, LJ_REF_MAX_RANKS);
     while (w.first) {

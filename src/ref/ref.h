@@ -20,6 +20,9 @@ typedef struct {
     /* No result is rounded to a float dtype (constants are, as inputs were), and every float buffer (bound, or handed to a call function) is an array of
      * double whatever its dtype says: the truth that finite differences need. Integers and bool stay what they are. */
     bool exact;
+    /* Not 0: each result is nudged at random by what its row's tolerance allows (this seeds the numbers). Several such runs
+     * show how far the errors of honest implementations travel. */
+    uint64_t noise;
 } lj_ref_options;
 
 /* Runs `graph` at `sizes` (sizes[i] of symbol i). Every input must be bound; outputs may be left out. Inputs that an

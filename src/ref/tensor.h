@@ -46,6 +46,12 @@ int64_t lj_ref_ravel(const lj_ref_tensor *tensor, const int64_t *index);
 /* Elements of dims from `from` up to, not including, `to`. */
 int64_t lj_ref_extent(const lj_ref_tensor *tensor, int from, int to);
 
+/* How a run computes: see lj_ref_options. `noise`: state of the random numbers, NULL for none. */
+typedef struct {
+    bool exact;
+    uint64_t *noise;
+} lj_ref_mode;
+
 /* What an op's function sees. Results are allocated and zero; they are rounded after it returns. */
 typedef struct {
     const lj_graph *graph;
@@ -53,7 +59,7 @@ typedef struct {
     const int64_t *sizes;
     const lj_ref_tensor *const *inputs; /* NULL where the operand is 0 */
     lj_ref_tensor *outputs;
-    bool exact;
+    lj_ref_mode mode;
 } lj_ref_op;
 
 typedef lj_status (*lj_ref_fn)(const lj_ref_op *op);

@@ -320,11 +320,21 @@ static lj_ref_binding *bindings_of(const test_buffers *buffers)
     return bindings;
 }
 
-lj_status test_reference_run(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, bool exact)
+static lj_status reference_run(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, lj_ref_options options)
 {
     lj_ref_binding *in = bindings_of(inputs), *out = bindings_of(outputs);
-    lj_status status = lj_ref_run(graph, sizes, in, inputs->count, out, outputs->count, &(lj_ref_options){.exact = exact});
+    lj_status status = lj_ref_run(graph, sizes, in, inputs->count, out, outputs->count, &options);
     free(in);
     free(out);
     return status;
+}
+
+lj_status test_reference_run(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, bool exact)
+{
+    return reference_run(graph, sizes, inputs, outputs, (lj_ref_options){.exact = exact});
+}
+
+lj_status test_reference_noisy(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, uint64_t noise)
+{
+    return reference_run(graph, sizes, inputs, outputs, (lj_ref_options){.noise = noise});
 }

@@ -43,4 +43,7 @@ bool test_judge_same_bits(const test_buffers *a, const test_buffers *b, const ch
 /* The reference over whole buffers; states are written back. */
 lj_status test_reference_run(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, bool exact);
 
+/* With every result nudged by what its row allows; noise 0: not. */
+lj_status test_reference_noisy(const lj_graph *graph, const int64_t *sizes, const test_buffers *inputs, const test_buffers *outputs, uint64_t noise);
+
 #endif

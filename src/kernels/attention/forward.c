@@ -96,13 +96,15 @@ static void key_block(const block *x, int64_t kb, int64_t keys, bool masked, boo
     const lj_attention_desc *d = l->d;
     int64_t index = (x->b * d->kv_heads + x->kv_head) * l->key_blocks + kb;
     lj_tile_a k = k_operand(x, kb);
-    l->tile->panel(&k, keys, l->width, d->head_dim, x->q_panel, l->width, x->scores, l->width, LJ_TILE_SET);
+    lj_attention_shape shape, *partly = NULL; /* packed K rows cannot be taken from any row on */
+    if (masked && !l->widen) shape = lj_attention_shape_of(x->low, x->high, kb * LJ_KEY_BLOCK, keys, l->width), partly = &shape;
+    lj_attention_by_keys(l, partly, &k, keys, d->head_dim, x->q_panel, x->scores);
     lj_softmax_step step = {x->scores, keys, l->width, d->scale * LOG2E, masked ? x->low : NULL, x->high, (int32_t)(kb * LJ_KEY_BLOCK),
                             x->max, x->sum, x->rescale, x->probabilities};
     bool moved = l->steps->softmax(&step);
     if (moved && !first) l->steps->multiply(x->sums, d->head_dim, l->width, x->rescale);
     lj_tile_a v = lj_tile_packed_a(l->tile, (char *)x->a->scratch + x->p->v_offset + index * x->p->v_block, keys, l->tile->wide_rows);
-    l->tile->panel(&v, d->head_dim, l->width, keys, x->probabilities, l->width, x->sums, l->width, first ? LJ_TILE_SET : LJ_TILE_ADD);
+    lj_attention_by_queries(l, partly, &v, d->head_dim, keys, x->probabilities, x->sums, !first);
 }
 
 /* Divides by the sums, writes out and lse. */

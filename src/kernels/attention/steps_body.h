@@ -164,17 +164,33 @@ static void gradient(const lj_gradient_step *t)
         gradient_body(t, false);
 }
 
+/* A square: sums of `rows` (<= VL) head positions from d and VL queries from q. */
+LJ_INLINE void transpose_square(lj_dtype type, const float *sums, int64_t width, const float *by, int rows, int queries, void *out, int64_t ld)
+{
+    vec x[VL];
+    LJ_UNROLL for (int i = 0; i < VL; i++) x[i] = i < rows ? (vec)(vec_load(sums + i * width) * vec_load(by)) : vec_set(0);
+    vec_transpose(x);
+    LJ_UNROLL for (int i = 0; i < VL; i++)
+    {
+        if (i >= queries) continue;
+        if (rows == VL)
+            store_float(type, out, i * ld, x[i]);
+        else
+            store_float_part(type, out, i * ld, x[i], rows);
+    }
+}
+
 static void transpose(lj_dtype type, const float *sums, int64_t rows, int64_t width, int64_t queries, const float *by, void *out, int64_t ld)
 {
-    for (int64_t q = 0; q < queries; q++)
+    for (int64_t q = 0; q < queries; q += VL)
         for (int64_t d = 0; d < rows; d += VL) {
-            float part[VL];
-            int n = rows - d < VL ? (int)(rows - d) : VL;
-            for (int i = 0; i < n; i++) part[i] = sums[(d + i) * width + q] * by[q];
-            if (n == VL)
-                store_float(type, out, q * ld + d, vec_load(part));
+            const float *from = sums + d * width + q;
+            char *to = (char *)out + (q * ld + d) * (type == LJ_BF16 ? 2 : 4);
+            int n = rows - d < VL ? (int)(rows - d) : VL, lanes = queries - q < VL ? (int)(queries - q) : VL;
+            if (n == VL && lanes == VL)
+                transpose_square(type, from, width, by + q, VL, VL, to, ld);
             else
-                store_float_part(type, out, q * ld + d, vec_load_part(part, n), n);
+                transpose_square(type, from, width, by + q, n, lanes, to, ld);
         }
 }
 
