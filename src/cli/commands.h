@@ -6,5 +6,6 @@
 
 int lj_command_version(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);
+int lj_command_image(const lj_command_input *input);
 
 #endif
