@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/older.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,9 @@ int main(int argc, char **argv)
         return topic ? print_help(topic) : argc > 2 ? command_unknown(argv[2]) : print_overview();
     }
     if (strcmp(argv[1], "--version") == 0) return printf("ljperf %s\n", LJ_VERSION) > 0 ? LJ_EXIT_OK : LJ_EXIT_FAILED;
+    char **todays;
+    int count = lj_older_arguments(argc, argv, &todays);
+    if (count) argc = count, argv = todays;
     const lj_command *command = command_find(argv[1]);
     if (!command) return command_unknown(argv[1]);
     lj_config config;
