@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/older.h"
+#include "cli/recipe_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,9 @@ static int command_run(const lj_command *command, lj_config *config, int argc, c
     if (lj_config_read_flags(config, keys, count, argc, argv, positional, LJ_MAX_POSITIONAL, &positional_count) != LJ_OK)
         return usage_error(hint);
     if (lj_config_bool(config, LJ_CFG_help)) return print_help(command);
+    if (*lj_config_string(config, LJ_CFG_config) &&
+        lj_recipe_file_read(lj_config_string(config, LJ_CFG_config), keys, count, config) != LJ_OK)
+        return usage_error(hint);
     lj_log_set(print_line, NULL, lj_config_bool(config, LJ_CFG_quiet) ? LJ_LOG_ERROR : LJ_LOG_INFO);
     export_settings(config);
     lj_command_input input = {config, positional, positional_count};
