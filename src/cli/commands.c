@@ -20,6 +20,10 @@ static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_
                                               LJ_CFG_top_k,   LJ_CFG_top_p,  LJ_CFG_min_p,      LJ_CFG_repetition_penalty, LJ_CFG_stop,
                                               LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids};
 static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq, LJ_CFG_dtype, LJ_CFG_random_weights};
+static const lj_config_key tokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_ids, LJ_CFG_special, LJ_CFG_out, LJ_CFG_end_token,
+                                              LJ_CFG_chat_format};
+static const lj_config_key detokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_special};
+static const lj_config_key data_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_end_token, LJ_CFG_chat_format, LJ_CFG_samples};
 
 const lj_command lj_commands[] = {
     {"benchmark", "", "how fast a model trains here, and how close to the limit",
@@ -35,6 +39,15 @@ const lj_command lj_commands[] = {
      "Passes in order: match, fold, cse, dce, head, accumulate, expand, fold2, dce2, fuse.", LJ_KEYS(compile_keys), lj_command_compile},
     {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
+    {"tokenize", "FILE...", "text to token ids, printed or as Megatron's .bin and .idx",
+     "--ids prints the ids of one FILE (- is standard input), the whole file one document.\n"
+     "--out PREFIX writes the documents of files and folders (.txt .md .jsonl, also .gz .zst) to PREFIX.bin and PREFIX.idx by all threads.\n"
+     "An interrupted run goes on where it was when started again with the same words.",
+     LJ_KEYS(tokenize_keys), lj_command_tokenize},
+    {"detokenize", "[FILE]", "token ids, separated by white space, to text",
+     "Bytes come out as they went in. --no-special leaves out special tokens.", LJ_KEYS(detokenize_keys), lj_command_detokenize},
+    {"data", "show FILE...", "what is in a data set: counts, lengths, first samples with their loss marks",
+     "FILE is text, jsonl or a folder of them (with --model), or the prefix of a .bin and .idx.", LJ_KEYS(data_keys), lj_command_data},
 };
 
 const size_t lj_command_count = sizeof lj_commands / sizeof *lj_commands;

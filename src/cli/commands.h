@@ -11,5 +11,8 @@ int lj_command_train(const lj_command_input *input);
 int lj_command_generate(const lj_command_input *input);
 int lj_command_eval(const lj_command_input *input);
 int lj_command_models(const lj_command_input *input);
+int lj_command_tokenize(const lj_command_input *input);
+int lj_command_detokenize(const lj_command_input *input);
+int lj_command_data(const lj_command_input *input);
 
 #endif
