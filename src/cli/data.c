@@ -121,7 +121,8 @@ static lj_status megatron_view(view *v, const char *prefix)
 {
     lj_megatron *set;
     LJ_TRY(lj_megatron_open(prefix, &set));
-    printf("%s: %s tokens, %" PRIu64 " sequences%s\n", prefix, lj_megatron_type_name(set->type), set->sequence_count, set->modes ? ", with modes" : "");
+    lj_text_add(&v->samples, "\n%s: %s tokens, %" PRIu64 " sequences%s\n", prefix, lj_megatron_type_name(set->type), set->sequence_count,
+                set->modes ? ", with modes" : "");
     lj_status status = LJ_OK;
     for (uint64_t d = 0; d < set->document_count && status == LJ_OK; d++) status = megatron_document(v, set, d);
     v->counts.files = 2;
@@ -181,17 +182,23 @@ static lj_status json_write(const view *v, const char *path)
     return status;
 }
 
-static lj_status print_view(view *v)
+static void print_counts(const view *v)
 {
-    counts *c = &v->counts;
-    const char *json = lj_config_string(v->config, LJ_CFG_json);
-    if (c->length_count) qsort(c->lengths, c->length_count, sizeof *c->lengths, by_value);
+    const counts *c = &v->counts;
     printf("%" PRIu64 " documents, %" PRIu64 " tokens, %" PRIu64 " of them learnt", c->documents, c->tokens, c->learnt);
     if (c->empty) printf(", %" PRIu64 " empty documents", c->empty);
     printf("\nlength: %" PRIu64 " .. %" PRIu64 ", median %" PRIu64 ", 95 %% under %" PRIu64 "\n", quantile(c, 0), quantile(c, 1), quantile(c, 0.5),
            quantile(c, 0.95));
     print_histogram(c);
     if (v->samples.length) fwrite(v->samples.data, 1, v->samples.length, stdout);
+}
+
+static lj_status print_view(view *v)
+{
+    counts *c = &v->counts;
+    const char *json = lj_config_string(v->config, LJ_CFG_json);
+    if (c->length_count) qsort(c->lengths, c->length_count, sizeof *c->lengths, by_value);
+    if (strcmp(json, "-") != 0) print_counts(v);
     if (fflush(stdout) != 0) return lj_fail_errno("write", "standard output");
     return *json ? json_write(v, json) : LJ_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct {
@@ -27,15 +28,20 @@ static void show(void *user, uint64_t done, uint64_t total)
             (double)done / 1e6, (double)total / 1e6, rate / 1e6, terminal && done < total ? "  " : "\n");
 }
 
-static lj_status report(const lj_config *config, const lj_tokenize_result *r, const lj_tokenizer *tokenizer, double seconds)
+static void print_result(const char *prefix, const lj_tokenize_result *r, double seconds)
 {
-    const char *prefix = lj_config_string(config, LJ_CFG_out), *json = lj_config_string(config, LJ_CFG_json);
-    lj_text text;
     printf("%s.bin, %s.idx: %" PRIu64 " documents, %" PRIu64 " tokens from %" PRIu64 " files, %.1f MB in %.1f s (%.1f MB/s)", prefix, prefix, r->documents,
            r->tokens, r->files, (double)r->bytes / 1e6, seconds, (double)r->bytes / 1e6 / (seconds + 1e-9));
     if (r->resumed) printf(", %" PRIu64 " of %" PRIu64 " parts from an earlier run", r->resumed, r->parts);
     if (r->passed) printf(", %" PRIu64 " files of other kinds passed over", r->passed);
     printf("\n");
+}
+
+static lj_status report(const lj_config *config, const lj_tokenize_result *r, const lj_tokenizer *tokenizer, double seconds)
+{
+    const char *json = lj_config_string(config, LJ_CFG_json);
+    lj_text text;
+    if (strcmp(json, "-") != 0) print_result(lj_config_string(config, LJ_CFG_out), r, seconds);
     if (!*json) return LJ_OK;
     lj_text_init(&text);
     lj_text_add(&text,
@@ -54,7 +60,7 @@ lj_status lj_tokenize_to_files(const lj_command_input *input)
     const char *format = lj_config_string(config, LJ_CFG_chat_format);
     lj_tokenizer *tokenizer;
     lj_tokenize_result result;
-    display d = {.begun = lj_now_s()};
+    display d = {.begun = lj_now_s(), .shown = lj_now_s()};
     lj_tokenize_job job = {.paths = input->arguments,
                            .path_count = input->argument_count,
                            .prefix = lj_config_string(config, LJ_CFG_out),

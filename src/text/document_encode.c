@@ -35,7 +35,7 @@ lj_status lj_document_encode(lj_document_encoder *e, const lj_document *document
         break;
     case LJ_DOCUMENT_CHAT: LJ_TRY(add_chat(e, document, ids, learnt)); break;
     }
-    int32_t eos = lj_tokenizer_eos(e->tokenizer);
+    int32_t eos = document->kind == LJ_DOCUMENT_CHAT ? -1 : lj_tokenizer_eos(e->tokenizer); /* a chat format ends its turns itself */
     bool ended = ids->count > first && ids->data[ids->count - 1] == eos;
     if (e->end_token && eos >= 0 && !ended) {
         LJ_TRY(lj_ids_add(ids, eos));

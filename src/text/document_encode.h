@@ -8,7 +8,7 @@
 typedef struct {
     const lj_tokenizer *tokenizer;
     const lj_chat_format *format; /* for conversations; NULL: the model's own, found and kept when the first one comes */
-    bool end_token;               /* EOS behind each document, where the model has one and it is not there yet */
+    bool end_token;               /* EOS behind each text and pair, where the model has one and it is not there yet */
 } lj_document_encoder;
 
 /* Appends ids, and a byte for each to *learnt (1: a target of training). Text: everything is learnt. A pair: the completion. A conversation:
