@@ -27,6 +27,11 @@ static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CF
 static const lj_config_key image_keys[] = {LJ_CFG_data_dir,       LJ_CFG_root,     LJ_CFG_image,    LJ_CFG_all,           LJ_CFG_registry, LJ_CFG_region,     LJ_CFG_registry_host, LJ_CFG_digest,
                                            LJ_CFG_tls_verify,     LJ_CFG_output_dir, LJ_CFG_engine, LJ_CFG_execute,       LJ_CFG_cards,    LJ_CFG_nodes,      LJ_CFG_shm_size,      LJ_CFG_kind,
                                            LJ_CFG_compute_class, LJ_CFG_card_model, LJ_CFG_driver_version, LJ_CFG_job_name, LJ_CFG_language, LJ_CFG_flavour, LJ_CFG_only, LJ_CFG_python};
+static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq, LJ_CFG_dtype, LJ_CFG_random_weights};
+static const lj_config_key tokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_ids, LJ_CFG_special, LJ_CFG_out, LJ_CFG_end_token,
+                                              LJ_CFG_chat_format};
+static const lj_config_key detokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_special};
+static const lj_config_key data_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_end_token, LJ_CFG_chat_format, LJ_CFG_samples};
 
 const lj_command lj_commands[] = {
     {"benchmark", "", "how fast a model trains here, and how close to the limit",
@@ -53,6 +58,15 @@ const lj_command lj_commands[] = {
      "         diff IMAGE IMAGE; notes IMAGE; lint DIR|TAR; test (component tests)\n"
      "IMAGE is a name, name:tag, a full reference, or the path of a manifest.",
      LJ_KEYS(image_keys), lj_command_image},
+    {"tokenize", "FILE...", "text to token ids, printed or as Megatron's .bin and .idx",
+     "--ids prints the ids of one FILE (- is standard input), the whole file one document.\n"
+     "--out PREFIX writes the documents of files and folders (.txt .md .jsonl, also .gz .zst) to PREFIX.bin and PREFIX.idx by all threads.\n"
+     "An interrupted run goes on where it was when started again with the same words.",
+     LJ_KEYS(tokenize_keys), lj_command_tokenize},
+    {"detokenize", "[FILE]", "token ids, separated by white space, to text",
+     "Bytes come out as they went in. --no-special leaves out special tokens.", LJ_KEYS(detokenize_keys), lj_command_detokenize},
+    {"data", "show FILE...", "what is in a data set: counts, lengths, first samples with their loss marks",
+     "FILE is text, jsonl or a folder of them (with --model), or the prefix of a .bin and .idx.", LJ_KEYS(data_keys), lj_command_data},
 };
 
 const size_t lj_command_count = sizeof lj_commands / sizeof *lj_commands;

@@ -15,5 +15,8 @@ int lj_command_inspect(const lj_command_input *input);
 int lj_command_convert(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);
 int lj_command_image(const lj_command_input *input);
+int lj_command_tokenize(const lj_command_input *input);
+int lj_command_detokenize(const lj_command_input *input);
+int lj_command_data(const lj_command_input *input);
 
 #endif
