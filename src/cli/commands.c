@@ -15,19 +15,20 @@ static const lj_config_key train_keys[] = {
     LJ_CFG_warmup,        LJ_CFG_decay_fraction, LJ_CFG_decay, LJ_CFG_weight_decay, LJ_CFG_beta1,    LJ_CFG_beta2,  LJ_CFG_adam_eps,
     LJ_CFG_clip,          LJ_CFG_eval_fraction, LJ_CFG_eval_every, LJ_CFG_save_every, LJ_CFG_keep,   LJ_CFG_resume, LJ_CFG_stop_after,
     LJ_CFG_max_loss_jump, LJ_CFG_shuffle,   LJ_CFG_compile,   LJ_CFG_allow_missing, LJ_CFG_random_weights, LJ_CFG_deepspeed, LJ_CFG_layers,
-    LJ_CFG_parts,         LJ_CFG_memory,    LJ_CFG_csv,       LJ_CFG_tensorboard, LJ_CFG_config};
+    LJ_CFG_parts,         LJ_CFG_memory,    LJ_CFG_csv,       LJ_CFG_tensorboard, LJ_CFG_config,
+    LJ_CFG_chat_format};
 static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_CFG_max_tokens, LJ_CFG_dtype, LJ_CFG_temperature,
                                               LJ_CFG_top_k,   LJ_CFG_top_p,  LJ_CFG_min_p,      LJ_CFG_repetition_penalty, LJ_CFG_stop,
-                                              LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids};
+                                              LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids,
+                                              LJ_CFG_chat, LJ_CFG_system, LJ_CFG_chat_format};
 static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq,
-                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits};
+                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format};
 static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_size, LJ_CFG_overwrite};
 static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CFG_job,   LJ_CFG_all,            LJ_CFG_bundle, LJ_CFG_watch,
                                             LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir};
 static const lj_config_key image_keys[] = {LJ_CFG_data_dir,       LJ_CFG_root,     LJ_CFG_image,    LJ_CFG_all,           LJ_CFG_registry, LJ_CFG_region,     LJ_CFG_registry_host, LJ_CFG_digest,
                                            LJ_CFG_tls_verify,     LJ_CFG_output_dir, LJ_CFG_engine, LJ_CFG_execute,       LJ_CFG_cards,    LJ_CFG_nodes,      LJ_CFG_shm_size,      LJ_CFG_kind,
                                            LJ_CFG_compute_class, LJ_CFG_card_model, LJ_CFG_driver_version, LJ_CFG_job_name, LJ_CFG_language, LJ_CFG_flavour, LJ_CFG_only, LJ_CFG_python};
-static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq, LJ_CFG_dtype, LJ_CFG_random_weights};
 static const lj_config_key tokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_ids, LJ_CFG_special, LJ_CFG_out, LJ_CFG_end_token,
                                               LJ_CFG_chat_format};
 static const lj_config_key detokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_special};

@@ -43,7 +43,9 @@ static lj_status evaluation_open(const lj_config *config, evaluation *e)
     LJ_TRY(lj_dtype_find(lj_config_string(config, LJ_CFG_dtype), &dtype));
     LJ_TRY(lj_model_source_open(lj_config_string(config, LJ_CFG_model), &e->source));
     LJ_TRY(lj_model_source_tokenizer(&e->source, lj_config_string(config, LJ_CFG_tokenizer), &e->tokenizer));
-    LJ_TRY(lj_corpus_read(data, e->tokenizer, &e->corpus));
+    const lj_chat_format *format;
+    LJ_TRY(lj_corpus_format(lj_config_string(config, LJ_CFG_chat_format), &format));
+    LJ_TRY(lj_corpus_read(data, e->tokenizer, format, &e->corpus));
     LJ_TRY(lj_fail_in(lj_rows_init(&e->rows, &e->corpus, 0, e->corpus.token_count, seq), "%s", data));
     LJ_TRY(lj_layout_init(&e->layout, &e->source.config, lj_model_whole(&e->source.config)));
     lj_trainer_options options = {.dtype = dtype,
