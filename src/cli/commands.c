@@ -21,6 +21,7 @@ static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_
                                               LJ_CFG_top_k,   LJ_CFG_top_p,  LJ_CFG_min_p,      LJ_CFG_repetition_penalty, LJ_CFG_stop,
                                               LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids,
                                               LJ_CFG_chat, LJ_CFG_system, LJ_CFG_chat_format};
+static const lj_config_key plot_keys[] = {LJ_CFG_svg};
 static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq,
                                           LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format};
 static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_size, LJ_CFG_overwrite};
@@ -46,6 +47,10 @@ const lj_command lj_commands[] = {
     {"eval", "", "perplexity of a text under a model", NULL, LJ_KEYS(eval_keys), lj_command_eval},
     {"compile", "", "what the compiler makes of a model: passes, kernels, plan",
      "Passes in order: match, fold, cse, dce, head, accumulate, expand, fold2, dce2, fuse.", LJ_KEYS(compile_keys), lj_command_compile},
+    {"plot", "RUN...", "draw loss, learning rate, gradient norm and speed of runs", "In the terminal, or as SVG by --svg FILE; several runs lie over each other.",
+     LJ_KEYS(plot_keys), lj_command_plot},
+    {"man", "", "print the manual page", "man <(ljperf man), or install it as ljperf.1", NULL, 0, lj_command_man},
+    {"completion", "bash|zsh", "print the shell's completion", "source <(ljperf completion bash)", NULL, 0, lj_command_completion},
     {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
     {"inspect", "MODEL", "tensors, metadata and numbers of a model file or folder", NULL, NULL, 0, lj_command_inspect},

@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
 #include "cli/older.h"
 #include "cli/recipe_file.h"
 
@@ -11,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const lj_config_key common_keys[] = {LJ_CFG_help, LJ_CFG_json, LJ_CFG_quiet, LJ_CFG_strict, LJ_CFG_threads,
+const lj_config_key lj_common_keys[] = {LJ_CFG_help, LJ_CFG_json, LJ_CFG_quiet, LJ_CFG_strict, LJ_CFG_threads,
                                             LJ_CFG_seed, LJ_CFG_isa,  LJ_CFG_cache, LJ_CFG_cc};
-enum { COMMON_KEYS = sizeof common_keys / sizeof *common_keys };
+enum { COMMON_KEYS = sizeof lj_common_keys / sizeof *lj_common_keys };
+const size_t lj_common_key_count = COMMON_KEYS;
 
 static void print_line(void *user, lj_log_level level, const char *line)
 {
@@ -45,7 +47,7 @@ static int print_help(const lj_command *command)
     if (command->key_count) lj_text_add(&help, "\noptions:\n");
     lj_config_help(&help, command->keys, command->key_count);
     lj_text_add(&help, "\ncommon options:\n");
-    lj_config_help(&help, common_keys, COMMON_KEYS);
+    lj_config_help(&help, lj_common_keys, COMMON_KEYS);
     int code = lj_exit(lj_text_status(&help));
     if (help.data) fputs(help.data, stdout);
     lj_text_release(&help);
@@ -85,7 +87,7 @@ static int command_run(const lj_command *command, lj_config *config, int argc, c
     lj_config_key keys[LJ_CFG_COUNT];
     const char *positional[LJ_MAX_POSITIONAL];
     size_t count = 0, positional_count;
-    for (size_t i = 0; i < COMMON_KEYS; i++) keys[count++] = common_keys[i];
+    for (size_t i = 0; i < COMMON_KEYS; i++) keys[count++] = lj_common_keys[i];
     for (size_t i = 0; i < command->key_count; i++) keys[count++] = command->keys[i];
     char hint[96];
     snprintf(hint, sizeof hint, "ljperf %s --help", command->name);
