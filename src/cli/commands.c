@@ -23,7 +23,8 @@ static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_
                                               LJ_CFG_chat, LJ_CFG_system, LJ_CFG_chat_format};
 static const lj_config_key plot_keys[] = {LJ_CFG_svg};
 static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq,
-                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format};
+                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format,
+                                          LJ_CFG_choices};
 static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_size, LJ_CFG_overwrite};
 static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CFG_job,   LJ_CFG_all,            LJ_CFG_bundle, LJ_CFG_watch,
                                             LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir};
