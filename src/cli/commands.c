@@ -8,6 +8,7 @@ static const lj_config_key benchmark_keys[] = {LJ_CFG_model,  LJ_CFG_batch, LJ_C
                                                LJ_CFG_profile, LJ_CFG_recompute};
 static const lj_config_key compile_keys[] = {LJ_CFG_model, LJ_CFG_program, LJ_CFG_layers, LJ_CFG_batch, LJ_CFG_seq,
                                              LJ_CFG_dtype, LJ_CFG_compile, LJ_CFG_dump_after, LJ_CFG_disable, LJ_CFG_recompute};
+static const lj_config_key plan_keys[] = {LJ_CFG_model, LJ_CFG_batch, LJ_CFG_seq, LJ_CFG_accum, LJ_CFG_dtype, LJ_CFG_layers, LJ_CFG_memory, LJ_CFG_deepspeed};
 /* Everything a recipe has, and what steers a run without being part of it. */
 static const lj_config_key train_keys[] = {
     LJ_CFG_model,         LJ_CFG_data,      LJ_CFG_eval_data, LJ_CFG_tokenizer, LJ_CFG_out,          LJ_CFG_steps,  LJ_CFG_epochs,
@@ -39,6 +40,8 @@ const lj_command lj_commands[] = {
     {"eval", "", "perplexity of a text under a model", NULL, LJ_KEYS(eval_keys), lj_command_eval},
     {"compile", "", "what the compiler makes of a model: passes, kernels, plan",
      "Passes in order: match, fold, cse, dce, head, accumulate, expand, fold2, dce2, fuse.", LJ_KEYS(compile_keys), lj_command_compile},
+    {"plan", "", "what a training step will take in memory, and what recomputing would make of it",
+     "Nothing is allocated: the plan is the one that the run would use. Without --memory the limit is what is free now, less a tenth.", LJ_KEYS(plan_keys), lj_command_plan},
     {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
     {"inspect", "MODEL", "tensors, metadata and numbers of a model file or folder", NULL, NULL, 0, lj_command_inspect},

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 
 int lj_command_compile(const lj_command_input *input);
+int lj_command_plan(const lj_command_input *input);
 int lj_command_version(const lj_command_input *input);
 int lj_command_benchmark(const lj_command_input *input);
 int lj_command_train(const lj_command_input *input);
