@@ -92,7 +92,7 @@ static lj_status data_open(benchmark *b)
     if ((int64_t)lj_tokenizer_size(b->tokenizer) > b->source.config.vocab_size)
         return lj_fail(LJ_ERR_INVALID, "the tokenizer has %zu ids, the model's vocabulary %lld; they do not belong together",
                        lj_tokenizer_size(b->tokenizer), (long long)b->source.config.vocab_size);
-    LJ_TRY(lj_corpus_read(path, b->tokenizer, &b->corpus));
+    LJ_TRY(lj_corpus_read(path, b->tokenizer, NULL, &b->corpus));
     LJ_TRY(lj_fail_in(lj_rows_init(&b->rows, &b->corpus, 0, b->corpus.token_count, b->options.seq), "%s", path));
     lj_rows_shuffle(&b->rows, b->options.seed);
     b->options.rows = &b->rows;

@@ -29,8 +29,10 @@ static lj_status vocabulary_check(const lj_train_setup *s)
 
 static lj_status corpora_read(lj_train_setup *s)
 {
-    LJ_TRY(lj_corpus_read(s->recipe.data, s->tokenizer, &s->corpus));
-    return *s->recipe.eval_data ? lj_corpus_read(s->recipe.eval_data, s->tokenizer, &s->eval_corpus) : LJ_OK;
+    const lj_chat_format *format;
+    LJ_TRY(lj_corpus_format(s->recipe.chat_format, &format));
+    LJ_TRY(lj_corpus_read(s->recipe.data, s->tokenizer, format, &s->corpus));
+    return *s->recipe.eval_data ? lj_corpus_read(s->recipe.eval_data, s->tokenizer, format, &s->eval_corpus) : LJ_OK;
 }
 
 /* A running text is cut once: training before, evaluation behind. Documents need a file of their own to be held out. */
