@@ -45,6 +45,8 @@ typedef struct {
 LJ_API lj_dim lj_dim_const(int64_t size);
 /* The symbol of that name, made when new (at most LJ_MAX_SYMBOLS a graph; more is the graph's error). */
 LJ_API lj_dim lj_dim_symbol(lj_graph *graph, const char *name);
+/* 1 when the graph has a symbol of that name. */
+LJ_API int lj_graph_has_symbol(const lj_graph *graph, const char *name);
 LJ_API lj_dim lj_dim_mul(lj_dim a, lj_dim b);
 LJ_API int lj_dim_equal(lj_dim a, lj_dim b);
 /* Type of constant sizes: lj_type_of(LJ_F32, 2, (int64_t[]){3, 4}). */

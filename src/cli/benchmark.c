@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "cli/deepspeed.h"
+#include "kernels/peak/bandwidth.h"
 #include "model/source.h"
 #include "train/benchmark.h"
 #include "train/corpus.h"
@@ -21,6 +22,7 @@ typedef struct {
     lj_rows rows;
     lj_benchmark_options options;
     lj_benchmark_result result;
+    lj_profile *profile; /* NULL: not asked for */
 } benchmark;
 
 static void progress(void *user, const char *line)
@@ -55,7 +57,8 @@ static lj_status options_fill(benchmark *b)
                                 .learning_rate = lj_config_float(c, LJ_CFG_lr),
                                 .clip = lj_config_float(c, LJ_CFG_clip),
                                 .seed = (uint64_t)lj_config_int(c, LJ_CFG_seed),
-                                .limit_bytes = lj_config_size(c, LJ_CFG_memory)};
+                                .limit_bytes = lj_config_size(c, LJ_CFG_memory),
+                                .profile = b->profile};
     if (o->layers > b->source.config.num_hidden_layers)
         return lj_fail(LJ_ERR_INVALID, "--layers %lld: the model has %lld", (long long)o->layers, (long long)b->source.config.num_hidden_layers);
     return lj_dtype_find(lj_config_string(c, LJ_CFG_dtype), &o->dtype);
@@ -129,6 +132,22 @@ static void result_print(const benchmark *b)
     printf("%-14s %s predicted, %s counted, %s resident\n", "peak memory", bytes_text(r->predicted_peak_bytes, predicted),
            bytes_text(r->measured_peak_bytes, counted), bytes_text(r->peak_rss_bytes, rss));
     if (!r->by_parts) printf("%-14s %.4f first, %.4f last\n", "loss", r->runs[0].loss_first, r->runs[0].loss_last);
+}
+
+/* The profile's table on standard output, after the figures. */
+static lj_status profile_print(benchmark *b)
+{
+    lj_profile *profile = b->profile;
+    lj_text out;
+    if (!profile) return LJ_OK;
+    profile->gemm_peak_flops = b->result.gemm_peak.flops;
+    LJ_TRY(lj_bandwidth_measure(b->options.threads, &profile->bandwidth));
+    lj_text_init(&out);
+    lj_profile_print(profile, &out);
+    lj_status status = lj_text_status(&out);
+    if (status == LJ_OK && out.data) printf("\n%s", out.data);
+    lj_text_release(&out);
+    return status;
 }
 
 static json_t *run_json(const lj_benchmark_run *run)
@@ -253,7 +272,10 @@ static lj_status benchmark_run(benchmark *b)
     lj_status status = lj_benchmark_run_all(&b->options, &b->result);
     if (b->options.progress && terminal) fputs("\r\033[K", stderr);
     LJ_TRY(status);
-    if (strcmp(json, "-") != 0) result_print(b);
+    if (strcmp(json, "-") != 0) {
+        result_print(b);
+        LJ_TRY(profile_print(b));
+    }
     LJ_TRY(json_write(b, json));
     return csv_write(&b->result, lj_config_string(b->config, LJ_CFG_csv));
 }
@@ -261,6 +283,7 @@ static lj_status benchmark_run(benchmark *b)
 int lj_command_benchmark(const lj_command_input *input)
 {
     benchmark *b = calloc(1, sizeof *b);
+    lj_profile *profile = NULL;
     lj_config *config = (lj_config *)input->config; /* defaults of a DeepSpeed file are laid under the flags */
     if (!b) return lj_exit(lj_fail(LJ_ERR_NOMEM, "the benchmark's record"));
     b->config = config;
@@ -269,8 +292,11 @@ int lj_command_benchmark(const lj_command_input *input)
         (void)lj_fail(LJ_ERR_INVALID, "which model? give --model PRESET (ljperf models lists them), DIR or FILE.gguf");
         return LJ_EXIT_USAGE;
     }
+    if (lj_config_bool(config, LJ_CFG_profile)) profile = calloc(1, sizeof *profile);
     lj_status status = lj_deepspeed_settings(config);
+    b->profile = profile;
     if (status == LJ_OK) status = benchmark_run(b);
+    free(profile);
     lj_rows_release(&b->rows);
     lj_corpus_release(&b->corpus);
     lj_tokenizer_destroy(b->tokenizer);

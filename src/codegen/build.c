@@ -109,17 +109,28 @@ void lj_kernel_destroy(lj_kernel *kernel)
     lj_free(at);
 }
 
+static lj_status keep_text(const wanted *item, char **out)
+{
+    lj_text text;
+    lj_text_init(&text);
+    lj_print_named(&text, item->source.run.data, item->name);
+    if (item->source.finish.length) lj_print_named(&text, item->source.finish.data, item->name);
+    lj_status status = lj_text_status(&text);
+    if (status != LJ_OK)
+        lj_text_release(&text);
+    else
+        *out = text.data; /* freed as any block */
+    return status;
+}
+
 static lj_status load(const wanted *item, const char *path, held **out)
 {
     char finish[KEY_CHARS + 8];
     held *made;
-    size_t run_bytes = item->source.run.length, finish_bytes = item->source.finish.length;
+    bool finishes = item->source.finish.length > 0;
     LJ_TRY(lj_alloc_zero("kernel", sizeof *made, (void **)&made));
-    lj_status status = lj_alloc("kernel text", run_bytes + finish_bytes + 1, (void **)&made->text);
+    lj_status status = keep_text(item, &made->text);
     if (status != LJ_OK) goto fail;
-    memcpy(made->text, item->source.run.data, run_bytes);
-    if (finish_bytes) memcpy(made->text + run_bytes, item->source.finish.data, finish_bytes);
-    made->text[run_bytes + finish_bytes] = 0;
     made->library = lj_fault("dlopen", path) ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!made->library) {
         const char *said = dlerror();
@@ -128,8 +139,8 @@ static lj_status load(const wanted *item, const char *path, held **out)
     }
     snprintf(finish, sizeof finish, "%s_finish", item->name);
     *(void **)&made->kernel.run = dlsym(made->library, item->name);
-    *(void **)&made->kernel.finish = finish_bytes ? dlsym(made->library, finish) : NULL;
-    if (!made->kernel.run || (finish_bytes && !made->kernel.finish)) {
+    *(void **)&made->kernel.finish = finishes ? dlsym(made->library, finish) : NULL;
+    if (!made->kernel.run || (finishes && !made->kernel.finish)) {
         status = lj_fail(LJ_ERR_FORMAT, "load kernel %s: function %s is not in it; remove the file", path, item->name);
         goto fail;
     }

@@ -6,7 +6,7 @@
 #include "codegen/helpers.h"
 #include "codegen/lower.h"
 
-/* One kernel's text without its name, so that equal kernels have equal text: parameters and body of one or two functions. */
+/* One kernel's text with "@N" for its name, so that equal kernels have equal text. */
 typedef struct {
     lj_text run, finish;   /* finish: "" when the kernel has one step only */
     lj_helper_set helpers;
@@ -23,6 +23,8 @@ lj_status lj_emit_cuda_c(const lj_lowered *lowered, lj_source *source);
 
 /* Bytes of a vector register. */
 int lj_isa_vector_bytes(lj_isa isa);
+/* `text` with the name put in. */
+void lj_print_named(lj_text *out, const char *text, const char *name);
 /* A whole translation unit of `count` kernels: kernel i is named names[i], its second step names[i]_finish. */
 lj_status lj_print_unit(lj_text *out, lj_dialect dialect, const lj_source *const *sources, const char *const *names, size_t count, int vector_bytes);
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char signature[] = "(void *const *buffers, const int64_t *sizes, int thread, int threads)\n";
+static const char signature[] = "(void *const *buffers, const int64_t *sizes, int thread, int threads)";
 
 int lj_isa_vector_bytes(lj_isa isa)
 {
@@ -30,40 +30,68 @@ void lj_source_release(lj_source *source)
     lj_text_release(&source->finish);
 }
 
-/* Declares what the body names: it is printed after the body is known. */
-static void print_declarations(lj_text *out, const lj_lowered *lowered, const char *body, bool scratch)
+/* Is buffer i a pointer of its own that the body names? */
+static bool takes_buffer(const lj_lowered *lowered, int i, const char *body)
 {
     char name[32];
-    for (int i = 0; i < lowered->buffer_count; i++) {
-        const lj_buffer_row *row = &lowered->buffers[i];
-        snprintf(name, sizeof name, "b%d", i);
-        if (row->same_as >= 0 || !lj_text_names(body, name)) continue;
-        bool written = row->written;
-        for (int r = lowered->input_count; r < lowered->buffer_count; r++) written |= lowered->buffers[r].same_as == i;
-        const char *type = lj_memory_type(row->dtype);
-        lj_text_add(out, "    %s%s *restrict b%d = buffers[%d];\n", written ? "" : "const ", type, i, i);
-    }
-    if (scratch && lj_text_names(body, "scratch"))
-        lj_text_add(out, "    %s *restrict scratch = buffers[%d];\n", lj_register_type(lowered->groups[0]->column_dtype), lowered->buffer_count);
-    for (int i = 0; i < lowered->symbol_count; i++) {
-        snprintf(name, sizeof name, "s%d", i);
-        if (lj_text_names(body, name)) lj_text_add(out, "    const int64_t s%d = sizes[%d];\n", i, i);
-    }
+    snprintf(name, sizeof name, "b%d", i);
+    return lowered->buffers[i].same_as < 0 && lj_text_names(body, name);
 }
 
-static void print_function(lj_text *out, const lj_lowered *lowered, lj_text *body)
+static bool is_written(const lj_lowered *lowered, int buffer)
 {
-    static const char *const parameters[] = {"sizes", "thread", "threads"};
-    lj_text declarations;
-    lj_text_init(&declarations);
-    print_declarations(&declarations, lowered, body->data ? body->data : "", true);
-    lj_text_add(out, "%s{\n", signature);
-    for (int i = 0; i < 3; i++)
-        if (!lj_text_names(body->data, parameters[i]) && !(declarations.data && lj_text_names(declarations.data, parameters[i])))
-            lj_text_add(out, "    (void)%s;\n", parameters[i]);
-    lj_text_add(out, "%s%s    return 0;\n}\n", declarations.data ? declarations.data : "", body->data);
-    out->failed |= declarations.failed | body->failed;
-    lj_text_release(&declarations);
+    bool written = lowered->buffers[buffer].written;
+    for (int r = lowered->input_count; r < lowered->buffer_count; r++) written |= lowered->buffers[r].same_as == buffer;
+    return written;
+}
+
+static bool takes_size(int i, const char *body)
+{
+    char name[32];
+    snprintf(name, sizeof name, "s%d", i);
+    return lj_text_names(body, name);
+}
+
+/* The body's parameters: compilers use `restrict` on parameters only. */
+static void print_parameters(lj_text *out, const lj_lowered *lowered, const char *body)
+{
+    for (int i = 0; i < lowered->buffer_count; i++)
+        if (takes_buffer(lowered, i, body))
+            lj_text_add(out, "%s%s *restrict b%d, ", is_written(lowered, i) ? "" : "const ", lj_memory_type(lowered->buffers[i].dtype), i);
+    if (lj_text_names(body, "scratch")) lj_text_add(out, "%s *restrict scratch, ", lj_register_type(lowered->groups[0]->column_dtype));
+    for (int i = 0; i < lowered->symbol_count; i++)
+        if (takes_size(i, body)) lj_text_add(out, "const int64_t s%d, ", i);
+    lj_text_add(out, "const int thread, const int threads");
+}
+
+static void print_arguments(lj_text *out, const lj_lowered *lowered, const char *body)
+{
+    for (int i = 0; i < lowered->buffer_count; i++)
+        if (takes_buffer(lowered, i, body)) lj_text_add(out, "buffers[%d], ", i);
+    if (lj_text_names(body, "scratch")) lj_text_add(out, "buffers[%d], ", lowered->buffer_count);
+    for (int i = 0; i < lowered->symbol_count; i++)
+        if (takes_size(i, body)) lj_text_add(out, "sizes[%d], ", i);
+    lj_text_add(out, "thread, threads");
+}
+
+/* `ending` of the function's name: "" or "_finish". */
+static void print_function(lj_text *out, const lj_lowered *lowered, const lj_text *body, const char *ending)
+{
+    const char *text = body->data ? body->data : "";
+    lj_text arguments;
+    lj_text_init(&arguments);
+    print_arguments(&arguments, lowered, text);
+    lj_text_add(out, "static __attribute__((noinline)) int @N%s_body(", ending);
+    print_parameters(out, lowered, text);
+    lj_text_add(out, ")\n{\n");
+    if (!lj_text_names(text, "thread")) lj_text_add(out, "    (void)thread;\n");
+    if (!lj_text_names(text, "threads")) lj_text_add(out, "    (void)threads;\n");
+    lj_text_add(out, "%s    return 0;\n}\n\nint @N%s%s;\nint @N%s%s\n{\n", text, ending, signature, ending, signature);
+    if (!lj_text_names(arguments.data, "sizes")) lj_text_add(out, "    (void)sizes;\n");
+    if (!lj_text_names(arguments.data, "buffers")) lj_text_add(out, "    (void)buffers;\n");
+    lj_text_add(out, "    return @N%s_body(%s);\n}\n", ending, arguments.data ? arguments.data : "");
+    out->failed |= arguments.failed | body->failed;
+    lj_text_release(&arguments);
 }
 
 static lj_printer printer_of(const lj_lowered *lowered, lj_text *out)
@@ -115,8 +143,8 @@ lj_status lj_emit_host_c(const lj_lowered *lowered, lj_isa isa, lj_source *sourc
     lj_text_add(&run, "%s", ""), lj_text_add(&finish, "%s", "");
     lj_status status = print_bodies(lowered, &run, &finish);
     if (status == LJ_OK) {
-        print_function(&source->run, lowered, &run);
-        if (finish.length) print_function(&source->finish, lowered, &finish);
+        print_function(&source->run, lowered, &run, "");
+        if (finish.length) print_function(&source->finish, lowered, &finish, "_finish");
         source->scratch_bytes = lj_lowered_scratch(lowered);
         status = lj_text_status(&source->run);
     }
@@ -131,21 +159,25 @@ lj_status lj_emit_host_c(const lj_lowered *lowered, lj_isa isa, lj_source *sourc
 
 /* -- units ----------------------------------------------------------------------------------------------------------------- */
 
+void lj_print_named(lj_text *out, const char *text, const char *name)
+{
+    for (const char *mark; (mark = strstr(text, "@N")); text = mark + 2) {
+        lj_text_add_bytes(out, text, (size_t)(mark - text));
+        lj_text_add(out, "%s", name);
+    }
+    lj_text_add(out, "%s", text);
+}
+
 lj_status lj_print_unit(lj_text *out, lj_dialect dialect, const lj_source *const *sources, const char *const *names, size_t count, int vector_bytes)
 {
     lj_helper_set helpers = {{0}};
-    bool host = dialect == LJ_DIALECT_HOST_C;
     for (size_t i = 0; i < count; i++) lj_helpers_merge(&helpers, &sources[i]->helpers);
-    lj_text_add(out, "/* Generated by ljperf. */\n");
-    lj_text_add(out, "%s", host ? "#include <stdint.h>\n#include <string.h>\n\n" : "");
+    lj_text_add(out, "/* Generated by ljperf. */\n%s", dialect == LJ_DIALECT_HOST_C ? "#include <stdint.h>\n#include <string.h>\n\n" : lj_cuda_prologue);
     lj_helpers_print(out, dialect, &helpers, vector_bytes);
     for (size_t i = 0; i < count; i++) {
-        const char *type = host ? "int" : "extern \"C\" __global__ void";
-        if (host) lj_text_add(out, "int %s(void *const *, const int64_t *, int, int);\n", names[i]);
-        lj_text_add(out, "%s %s%s\n", type, names[i], sources[i]->run.data);
-        if (!sources[i]->finish.length) continue;
-        if (host) lj_text_add(out, "int %s_finish(void *const *, const int64_t *, int, int);\n", names[i]);
-        lj_text_add(out, "%s %s_finish%s\n", type, names[i], sources[i]->finish.data);
+        lj_print_named(out, sources[i]->run.data, names[i]);
+        if (sources[i]->finish.length) lj_text_add(out, "\n"), lj_print_named(out, sources[i]->finish.data, names[i]);
+        if (i + 1 < count) lj_text_add(out, "\n");
     }
     return lj_text_status(out);
 }

@@ -1,5 +1,5 @@
 /* The host schedule of column groups: sums over rows, vectorised along the columns. The rows of each level are added in parts of
- * part_rows(rows), the parts' sums then in order, so the result depends on the shape alone. Where nothing is kept outside the rows, parts
+ * step_rows(rows), the parts' sums then in order, so the result depends on the shape alone. Where nothing is kept outside the rows, parts
  * are work for threads: the first step leaves each part's sums in scratch, the second adds them and does what follows. */
 #include "codegen/express.h"
 #include "codegen/host.h"
@@ -125,7 +125,7 @@ static void print_level(lj_printer *p, int level, const char *name)
     snprintf(part, sizeof part, "u%d", level);
     snprintf(first, sizeof first, "r%d", level), snprintf(last, sizeof last, "least_i64(r%d + step%d, rows%d)", level, level, level);
     print_array(p, name);
-    lj_print_line(p, "const int64_t rows%d = %s, step%d = part_rows(rows%d);", level, lj_dim_text(p->group->atoms[p->group->reduced[level]].dim),
+    lj_print_line(p, "const int64_t rows%d = %s, step%d = step_rows(rows%d);", level, lj_dim_text(p->group->atoms[p->group->reduced[level]].dim),
                   level, level);
     lj_print_line(p, "for (int64_t r%d = 0; r%d < rows%d; r%d += step%d) {", level, level, level, level, level);
     p->indent++;
@@ -180,7 +180,7 @@ static void print_parts(lj_printer *p)
     char count[16], place[32], columns[300];
     snprintf(count, sizeof count, "%d", LJ_COLUMN_PARTS);
     snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
-    lj_print_line(p, "const int64_t rows0 = %s, step0 = part_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
+    lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, count);
     lj_print_line(p, "const int64_t part = %s, first = part * step0, last = least_i64(first + step0, rows0);", unit_index(p));
     print_array(p, "u0");
@@ -196,7 +196,7 @@ static void print_finish(lj_printer *p)
     char columns[300], value[400];
     snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
     snprintf(value, sizeof value, "scratch[part * (%s) + j]", columns);
-    lj_print_line(p, "const int64_t rows0 = %s, step0 = part_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
+    lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, "1");
     print_array(p, "t0");
     lj_print_line(p, "for (int64_t part = 0; part * step0 < rows0; part++)");

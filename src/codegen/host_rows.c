@@ -10,7 +10,7 @@
 void lj_host_share(lj_printer *p, const char *count, int unit)
 {
     lj_print_line(p, "const int64_t count = %s;", count);
-    lj_print_line(p, "const int64_t begin = part_begin(count, %d, thread, threads), end = part_begin(count, %d, thread + 1, threads);", unit, unit);
+    lj_print_line(p, "const int64_t begin = share_begin(count, %d, thread, threads), end = share_begin(count, %d, thread + 1, threads);", unit, unit);
 }
 
 static bool atom_is_used(const lj_group *group, int atom)

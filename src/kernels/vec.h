@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LJ_INLINE static inline __attribute__((always_inline))
+#define LJ_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
@@ -53,14 +54,18 @@ LJ_INLINE vec vec_load_bf16_part(const uint16_t *p, int n)
 {
     return vec_from_bits(_mm256_maskz_loadu_epi16(vec_tail(n), p));
 }
-/* Nearest even; NaN stays a quiet NaN. Same bits as lj_bf16_from_float. */
+/* Nearest even; NaN stays a quiet NaN. Same bits as lj_bf16_from_float, but for denormals, which the bf16 instructions flush. */
 LJ_INLINE __m256i vec_to_bits(vec x)
 {
+#if defined(__AVX512BF16__)
+    return (__m256i)_mm512_cvtneps_pbh(x);
+#else
     __m512i bits = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
     __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
     return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet));
+#endif
 }
 LJ_INLINE void vec_store_bf16(uint16_t *p, vec x)
 {
@@ -106,17 +111,18 @@ LJ_INLINE vec vec_sqrt(vec x)
 LJ_INLINE void vec_transpose(vec r[16])
 {
     vec t[16];
-    for (int i = 0; i < 16; i += 2) t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; j++) {
+    LJ_UNROLL for (int i = 0; i < 16; i += 2) t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    LJ_UNROLL for (int i = 0; i < 16; i += 4) LJ_UNROLL for (int j = 0; j < 2; j++) {
             __m512d a = _mm512_castps_pd(t[i + j]), b = _mm512_castps_pd(t[i + j + 2]);
             r[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), r[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
         }
-    for (int i = 0; i < 4; i++) {
+    LJ_UNROLL for (int i = 0; i < 4; i++)
+    {
         t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88), t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
         t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88), t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
     }
-    for (int i = 0; i < 8; i++) {
+    LJ_UNROLL for (int i = 0; i < 8; i++)
+    {
         r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88), r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
     }
 }
@@ -254,14 +260,13 @@ LJ_INLINE vec vec_sqrt(vec x)
 LJ_INLINE void vec_transpose(vec r[8])
 {
     vec t[8];
-    for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    for (int i = 0; i < 8; i += 4)
-        for (int j = 0; j < 2; j++) {
+    LJ_UNROLL for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    LJ_UNROLL for (int i = 0; i < 8; i += 4) LJ_UNROLL for (int j = 0; j < 2; j++) {
             __m256d a = _mm256_castps_pd(t[i + j]), b = _mm256_castps_pd(t[i + j + 2]);
             r[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), r[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
         }
-    for (int i = 0; i < 4; i++) t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20), t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-    for (int i = 0; i < 8; i++) r[i] = t[i];
+    LJ_UNROLL for (int i = 0; i < 4; i++) t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20), t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    LJ_UNROLL for (int i = 0; i < 8; i++) r[i] = t[i];
 }
 LJ_INLINE vec vec_join(const uint16_t *weight, const uint16_t *low)
 {

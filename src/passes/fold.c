@@ -25,13 +25,24 @@ static lj_value constant_view(lj_graph *g, lj_value x, const lj_type *type)
     return lj_const(g, *type, lj_dtype_round(type->dtype, value));
 }
 
+static bool widens(lj_dtype from, lj_dtype to);
+
+/* A widening cast stands behind the views of its operand, where kernels do it as they load. */
+static lj_value reshape_of_cast(lj_graph *g, lj_value x, const lj_type *type)
+{
+    const lj_node *cast = made_by(g, x, LJ_OP_cast);
+    if (!cast || !widens(lj_type_get(g, cast->inputs[0])->dtype, type->dtype)) return 0;
+    return lj_cast(g, lj_reshape(g, cast->inputs[0], type->rank, type->dim), type->dtype);
+}
+
 static lj_value fold_reshape(lj_graph *g, const lj_node *node, const lj_value *in, const lj_type *type)
 {
     (void)node;
     const lj_node *inner = made_by(g, in[0], LJ_OP_reshape);
     if (same_type(g, in[0], type)) return in[0];
     if (inner) return lj_reshape(g, inner->inputs[0], type->rank, type->dim);
-    return constant_view(g, in[0], type);
+    lj_value moved = reshape_of_cast(g, in[0], type);
+    return moved ? moved : constant_view(g, in[0], type);
 }
 
 static lj_value fold_broadcast(lj_graph *g, const lj_node *node, const lj_value *in, const lj_type *type)

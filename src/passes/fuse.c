@@ -212,16 +212,27 @@ static bool merge_groups(lj_grouping *g, core_group *groups, uint32_t a, uint32_
     return true;
 }
 
-/* Groups that `node` could join: those of its core operands that are read in place. */
-static int candidates(const lj_grouping *g, const lj_node *node, uint32_t *out)
+/* A library step between a group and a node that wants to join it: joining would hold the group back (or keep what it makes for
+ * others alive), so it pays only where all that the node reads of the group is read by nobody else. */
+static bool worth_waiting(const lj_grouping *g, const core_group *groups, uint32_t n, uint32_t group, const uint32_t *found, int count)
 {
+    if (g->libraries[n] == g->libraries[groups[group].last]) return true;
+    for (int i = 0; i < count; i++)
+        if (g->group[found[i]] == group && g->uses[g->graph->nodes[found[i]].output] != 1) return false;
+    return true;
+}
+
+/* Groups that `node` could join: those of its core operands that are read in place. */
+static int candidates(const lj_grouping *g, const core_group *groups, uint32_t n, uint32_t *out)
+{
+    const lj_node *node = &g->graph->nodes[n];
     uint32_t found[16];
     bool moved[16];
     int count = 0, kept = 0;
     for (int i = 0; i < node->input_count; i++) core_producers(g, node->inputs[i], false, found, moved, &count);
     for (int i = 0; i < count && kept < MAX_CANDIDATES; i++) {
         uint32_t group = g->group[found[i]];
-        bool barred = moved[i];
+        bool barred = moved[i] || !worth_waiting(g, groups, n, group, found, count);
         for (int j = 0; j < count; j++) barred |= g->group[found[j]] == group && moved[j];
         for (int j = 0; j < kept; j++) barred |= out[j] == group;
         if (!barred) out[kept++] = group;
@@ -233,7 +244,7 @@ static void core_place(lj_grouping *g, core_group *groups, uint32_t n)
 {
     const lj_node *node = &g->graph->nodes[n];
     uint32_t choice[MAX_CANDIDATES], joined = LJ_NO_GROUP;
-    int count = g->options->fuse && !g->alone[n] ? candidates(g, node, choice) : 0;
+    int count = g->options->fuse && !g->alone[n] ? candidates(g, groups, n, choice) : 0;
     for (int i = 0; i < count; i++) {
         lj_type joint;
         if (joined == LJ_NO_GROUP && may_join(g, node, groups, choice[i], &joint)) {
@@ -254,7 +265,12 @@ lj_status lj_grouping_run(lj_grouping *g)
     size_t nodes = g->graph->node_count;
     core_group *groups = lj_arena_alloc(g->scratch, (nodes + 1) * sizeof *groups);
     if (!groups) return lj_fail(LJ_ERR_NOMEM, "fuse");
-    for (size_t n = 0; n < nodes; n++) g->part[n] = part_of(g, &g->graph->nodes[n]), g->group[n] = LJ_NO_GROUP;
+    uint32_t libraries = 0;
+    for (size_t n = 0; n < nodes; n++) {
+        g->part[n] = part_of(g, &g->graph->nodes[n]), g->group[n] = LJ_NO_GROUP;
+        libraries += g->part[n] == LJ_PART_LIBRARY;
+        g->libraries[n] = libraries;
+    }
     LJ_TRY(roots_group(g));
     for (uint32_t n = 0; n < nodes; n++) {
         if (g->group[n] != LJ_NO_GROUP) continue;
@@ -290,9 +306,10 @@ static lj_status grouping_init(lj_grouping *g)
     g->group = lj_arena_alloc(g->scratch, nodes * sizeof *g->group);
     g->alone = lj_arena_alloc(g->scratch, nodes * sizeof *g->alone);
     g->stamp = lj_arena_alloc(g->scratch, nodes * sizeof *g->stamp);
+    g->libraries = lj_arena_alloc(g->scratch, nodes * sizeof *g->libraries);
     g->needed = lj_arena_alloc(g->scratch, values * sizeof *g->needed);
     g->uses = lj_use_counts(g->graph, g->scratch);
-    bool all = g->part && g->group && g->alone && g->stamp && g->needed && g->uses;
+    bool all = g->part && g->group && g->alone && g->stamp && g->libraries && g->needed && g->uses;
     return all ? LJ_OK : lj_fail(LJ_ERR_NOMEM, "fuse: %zu nodes", nodes);
 }
 

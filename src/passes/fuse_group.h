@@ -24,6 +24,7 @@ typedef struct {
     uint32_t *group;    /* by node: group number, LJ_NO_GROUP for aliases and inlined ones */
     bool *alone;        /* by node: taken apart after a refusal */
     bool *needed;       /* by value: must stand in memory */
+    uint32_t *libraries; /* by node: library nodes up to it */
     uint32_t *stamp;    /* by node, for searches */
     uint32_t stamp_now;
     uint32_t group_count;

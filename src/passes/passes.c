@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+/* No cse after expand: it would join what forward and backward both compute (a norm's x * rstd, a gate's sigmoid) and keep it in
+ * memory, in f32, between them; computing it again from the saved bf16 operands moves fewer bytes. */
 const lj_pass lj_passes[] = {
     {"match", lj_pass_match, false, "patterns of primitives, as they were written, lifted to composites"},
     {"fold", lj_pass_fold, true, "views of views, casts and constants simplified"},
@@ -11,7 +13,6 @@ const lj_pass lj_passes[] = {
     {"accumulate", lj_pass_accumulate, false, "sums folded into the product or scatter that feeds them"},
     {"expand", lj_pass_expand, true, "composites without a library kernel written out in primitives"},
     {"fold2", lj_pass_fold, true, "fold again, over what expand wrote"},
-    {"cse2", lj_pass_cse, true, "cse again"},
     {"dce2", lj_pass_dce, true, "dce again"},
 };
 const size_t lj_pass_count = sizeof lj_passes / sizeof *lj_passes;

@@ -131,6 +131,24 @@ static lj_status steps_time(bench *b, lj_trainer *trainer, lj_batch *batch, bool
     return LJ_OK;
 }
 
+static void trace_set(lj_trainer *trainer, lj_trace_fn fn, void *user)
+{
+    if (lj_trainer_micro_program(trainer)) lj_program_trace(lj_trainer_micro_program(trainer), fn, user);
+    if (lj_trainer_update_program(trainer)) lj_program_trace(lj_trainer_update_program(trainer), fn, user);
+}
+
+/* One more step, each of its steps timed: apart from the measured ones, because timing costs too. */
+static lj_status profile_step(const bench *b, lj_trainer *trainer, lj_batch *batch, bool added)
+{
+    const lj_benchmark_options *o = b->options;
+    double micro, update, loss;
+    if (!o->profile) return LJ_OK;
+    trace_set(trainer, lj_profile_add, o->profile);
+    lj_status status = step_time(b, trainer, batch, o->warmup + o->steps, added, &micro, &update, &loss);
+    trace_set(trainer, NULL, NULL);
+    return status;
+}
+
 static lj_status trainer_measure(bench *b, lj_trainer *trainer, bool added, lj_benchmark_run *run)
 {
     const lj_benchmark_options *o = b->options;
@@ -144,6 +162,7 @@ static lj_status trainer_measure(bench *b, lj_trainer *trainer, bool added, lj_b
     lj_trainer_fill(trainer, o->seed, true);
     lj_status status = lj_batch_init(&batch, o->batch, o->seq);
     if (status == LJ_OK) status = steps_time(b, trainer, &batch, added, run);
+    if (status == LJ_OK) status = profile_step(b, trainer, &batch, added);
     run->measured_bytes = lj_memory_peak() - before;
     lj_batch_release(&batch);
     return status;

@@ -10,6 +10,7 @@
 
 #include "kernels/peak/gemm_peak.h"
 #include "kernels/peak/peak.h"
+#include "train/profile.h"
 #include "train/rows.h"
 #include "train/trainer.h"
 
@@ -24,6 +25,7 @@ typedef struct {
     double learning_rate, clip;
     uint64_t seed, limit_bytes; /* memory that may be used; 0 = what is free now */
     const lj_rows *rows; /* NULL: synthetic tokens */
+    lj_profile *profile; /* filled by one more step after the timed ones; NULL: none */
     void (*progress)(void *user, const char *what); /* NULL: silent; a line a phase */
     void *user;
 } lj_benchmark_options;

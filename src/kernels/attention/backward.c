@@ -167,30 +167,27 @@ static lj_tile_a rows_operand(const work *w, const lj_attention_view *view, char
 }
 
 typedef struct {
-    lj_tile_a k, v, k_t, p, ds; /* A operands of this unit */
+    lj_tile_a k, v, k_t; /* A operands of this unit */
 } operands;
 
 static void tile_products(const work *w, const operands *o, int64_t head, int64_t qb, bool masked, float *q_sums)
 {
     const lj_attention_layout *l = &w->p->l;
     const lj_attention_desc *d = l->d;
-    const lj_tile *tile = l->tile;
-    int64_t width = l->width, wide = tile->wide_width, queries = lj_smaller(d->q_len - qb * width, width);
+    int64_t width = l->width, queries = lj_smaller(d->q_len - qb * width, width), first_key = w->kb * LJ_KEY_BLOCK;
     const char *q_t = q_block(w, w->b, head, qb), *dout_t = q_t + w->p->panel_t, *q = dout_t + w->p->panel_t, *dout = q + w->p->panel;
     const float *lse2 = q_lanes(w, w->b, head, qb);
+    lj_attention_shape shape, *partly = NULL;
     if (masked) lj_attention_block_bounds(l, &w->masks, w->b, qb, w->low, w->high);
-    tile->panel(&o->k, w->keys, width, d->head_dim, q_t, width, w->scores, width, LJ_TILE_SET);
-    tile->panel(&o->v, w->keys, width, d->head_dim, dout_t, width, w->dprobs, width, LJ_TILE_SET);
+    if (masked && !l->widen) shape = lj_attention_shape_of(w->low, w->high, first_key, w->keys, width), partly = &shape;
+    lj_attention_by_keys(l, partly, &o->k, w->keys, d->head_dim, q_t, w->scores);
+    lj_attention_by_keys(l, partly, &o->v, w->keys, d->head_dim, dout_t, w->dprobs);
     lj_gradient_step step = {w->scores, w->dprobs, w->keys, width, d->scale * LOG2E, d->scale, masked ? w->low : NULL, w->high,
-                             (int32_t)(w->kb * LJ_KEY_BLOCK), lse2, lse2 + width, w->p_rows, w->ds_rows, w->ds_packed};
+                             (int32_t)first_key, lse2, lse2 + width, w->p_rows, w->ds_rows, w->ds_packed};
     l->steps->gradient(&step);
-    int64_t panel_bytes = lj_tile_panel_bytes(tile, width, wide);
-    for (int64_t at = 0; at < d->head_dim; at += wide) {
-        int64_t n = lj_smaller(d->head_dim - at, wide);
-        tile->panel(&o->p, w->keys, n, queries, dout + at / wide * panel_bytes, wide, w->dv + at, d->head_dim, LJ_TILE_ADD);
-        tile->panel(&o->ds, w->keys, n, queries, q + at / wide * panel_bytes, wide, w->dk + at, d->head_dim, LJ_TILE_ADD);
-    }
-    tile->panel(&o->k_t, d->head_dim, width, w->keys, w->ds_packed, width, q_sums, width, LJ_TILE_ADD);
+    lj_attention_to_keys(l, partly, w->p_rows, w->keys, queries, dout, d->head_dim, w->dv);
+    lj_attention_to_keys(l, partly, w->ds_rows, w->keys, queries, q, d->head_dim, w->dk);
+    lj_attention_by_queries(l, partly, &o->k_t, d->head_dim, w->keys, w->ds_packed, q_sums, true);
 }
 
 /* dK and dV of one key block, and its part of dQ. */
@@ -208,7 +205,6 @@ static void unit_run(work *w)
         l->tile->pack_a(d->type, lj_attention_at(&w->a->k, l->element, w->b, begin, w->kv_head), w->a->k.row_stride, true, d->head_dim, w->keys,
                         block_rows, w->k_t);
         o.k_t = lj_tile_packed_a(l->tile, w->k_t, w->keys, block_rows);
-        o.p = lj_tile_plain_a(l->tile, w->p_rows, l->width, block_rows), o.ds = lj_tile_plain_a(l->tile, w->ds_rows, l->width, block_rows);
         const lj_attention_bounds *bounds = q_bounds(w, w->b);
         for (int64_t g = 0; g < l->group; g++)
             for (int64_t qb = 0; qb < l->query_blocks; qb++)

@@ -1,5 +1,6 @@
 /* Forward. First every thread packs its share of V (transposed) and, where the storage type is widened, of K; then each thread takes a contiguous
  * run of (entry, head, block of queries), equal in work, and walks the keys that the block sees. */
+#include "kernels/attention/decode.h"
 #include "kernels/attention/layout.h"
 #include "kernels/team.h"
 
@@ -38,7 +39,7 @@ static forward_plan plan_make(const lj_attention_desc *d, int threads)
 
 size_t lj_attention_forward_scratch(const lj_attention_desc *desc, int threads)
 {
-    return (size_t)plan_make(desc, threads).total;
+    return lj_attention_decodes(desc) ? lj_attention_decode_scratch(desc, threads) : (size_t)plan_make(desc, threads).total;
 }
 
 /* Packs key block kb of (b, kv head). */
@@ -96,13 +97,15 @@ static void key_block(const block *x, int64_t kb, int64_t keys, bool masked, boo
     const lj_attention_desc *d = l->d;
     int64_t index = (x->b * d->kv_heads + x->kv_head) * l->key_blocks + kb;
     lj_tile_a k = k_operand(x, kb);
-    l->tile->panel(&k, keys, l->width, d->head_dim, x->q_panel, l->width, x->scores, l->width, LJ_TILE_SET);
+    lj_attention_shape shape, *partly = NULL; /* packed K rows cannot be taken from any row on */
+    if (masked && !l->widen) shape = lj_attention_shape_of(x->low, x->high, kb * LJ_KEY_BLOCK, keys, l->width), partly = &shape;
+    lj_attention_by_keys(l, partly, &k, keys, d->head_dim, x->q_panel, x->scores);
     lj_softmax_step step = {x->scores, keys, l->width, d->scale * LOG2E, masked ? x->low : NULL, x->high, (int32_t)(kb * LJ_KEY_BLOCK),
                             x->max, x->sum, x->rescale, x->probabilities};
     bool moved = l->steps->softmax(&step);
     if (moved && !first) l->steps->multiply(x->sums, d->head_dim, l->width, x->rescale);
     lj_tile_a v = lj_tile_packed_a(l->tile, (char *)x->a->scratch + x->p->v_offset + index * x->p->v_block, keys, l->tile->wide_rows);
-    l->tile->panel(&v, d->head_dim, l->width, keys, x->probabilities, l->width, x->sums, l->width, first ? LJ_TILE_SET : LJ_TILE_ADD);
+    lj_attention_by_queries(l, partly, &v, d->head_dim, keys, x->probabilities, x->sums, !first);
 }
 
 /* Divides by the sums, writes out and lse. */
@@ -153,6 +156,10 @@ void lj_attention_forward(void *args, int thread, int threads)
 {
     const lj_attention_forward_args *a = args;
     const lj_attention_desc *d = &a->desc;
+    if (lj_attention_decodes(d)) {
+        lj_attention_decode(a, thread, threads);
+        return;
+    }
     forward_plan plan = plan_make(d, threads);
     block x;
     int64_t begin, end, total = 0, before = 0;

@@ -79,3 +79,94 @@ lj_attention_bounds lj_attention_block_bounds(const lj_attention_layout *l, cons
     }
     return x;
 }
+
+static bool lane_sees(int32_t low, int32_t high, int64_t begin, int64_t end)
+{
+    return low < end && high > begin && low < high;
+}
+
+lj_attention_shape lj_attention_shape_of(const int32_t *low, const int32_t *high, int64_t first_key, int64_t keys, int64_t width)
+{
+    lj_attention_shape shape;
+    for (int64_t q = 0; q < 4; q++) {
+        int64_t begin = first_key + q * LJ_KEY_QUARTER, end = lj_smaller(begin + LJ_KEY_QUARTER, first_key + keys), from = 0, to = width;
+        while (from < to && (begin >= end || !lane_sees(low[from], high[from], begin, end))) from++;
+        while (to > from && !lane_sees(low[to - 1], high[to - 1], begin, end)) to--;
+        shape.first[q] = from / 16 * 16;
+        shape.end[q] = from < to ? lj_smaller(lj_round_up(to, 16), width) : shape.first[q];
+    }
+    return shape;
+}
+
+static int64_t group_bytes(const lj_tile *tile)
+{
+    return tile->group * (int64_t)lj_dtype_bytes(tile->type);
+}
+
+/* Offsets into a panel of `width` columns: column first, k-row at (a multiple of the group). */
+static const char *panel_at(const lj_tile *tile, const void *b, int64_t width, int64_t k, int64_t column)
+{
+    return (const char *)b + (k / tile->group * width + column) * group_bytes(tile);
+}
+
+void lj_attention_by_keys(const lj_attention_layout *l, const lj_attention_shape *shape, const lj_tile_a *a, int64_t keys, int64_t depth,
+                          const void *b, float *scores)
+{
+    if (!shape) {
+        l->tile->panel(a, keys, l->width, depth, b, l->width, scores, l->width, LJ_TILE_SET);
+        return;
+    }
+    for (int64_t q = 0; q < 4 && q * LJ_KEY_QUARTER < keys; q++) {
+        int64_t row = q * LJ_KEY_QUARTER, first = shape->first[q];
+        lj_tile_a part = *a;
+        part.data = (const char *)a->data + row * a->row_bytes;
+        if (first < shape->end[q])
+            l->tile->panel(&part, lj_smaller(keys - row, LJ_KEY_QUARTER), shape->end[q] - first, depth, panel_at(l->tile, b, l->width, 0, first),
+                           l->width, scores + row * l->width + first, l->width, LJ_TILE_SET);
+    }
+}
+
+/* Keys [*from, *to) that lanes [lane, lane + count) see any of, in whole quarters. */
+static void quarters_of(const lj_attention_shape *shape, int64_t lane, int64_t count, int64_t *from, int64_t *to)
+{
+    *from = *to = 0;
+    for (int64_t q = 0; q < 4; q++) {
+        if (shape->first[q] >= lane + count || shape->end[q] <= lane) continue;
+        if (*to == 0) *from = q * LJ_KEY_QUARTER;
+        *to = (q + 1) * LJ_KEY_QUARTER;
+    }
+}
+
+void lj_attention_by_queries(const lj_attention_layout *l, const lj_attention_shape *shape, const lj_tile_a *a, int64_t rows, int64_t keys,
+                             const void *b, float *sums, bool add)
+{
+    lj_tile_store store = add ? LJ_TILE_ADD : LJ_TILE_SET;
+    if (!shape) {
+        l->tile->panel(a, rows, l->width, keys, b, l->width, sums, l->width, store);
+        return;
+    }
+    for (int64_t lane = 0; lane < l->width; lane += 32) {
+        int64_t from, to, count = lj_smaller(l->width - lane, 32);
+        lj_tile_a part = *a;
+        quarters_of(shape, lane, count, &from, &to);
+        if (add && from >= to) continue;
+        part.data = (const char *)a->data + from / l->tile->group * a->group_bytes;
+        l->tile->panel(&part, rows, count, lj_smaller(to, keys) - from, panel_at(l->tile, b, l->width, from, lane), l->width, sums + lane, l->width,
+                       store);
+    }
+}
+
+void lj_attention_to_keys(const lj_attention_layout *l, const lj_attention_shape *shape, const void *a_rows, int64_t keys, int64_t queries,
+                          const void *b, int64_t columns, float *sums)
+{
+    int64_t wide = l->tile->wide_width, panel_bytes = lj_tile_panel_bytes(l->tile, l->width, wide), step = shape ? LJ_KEY_QUARTER : LJ_KEY_BLOCK;
+    for (int64_t row = 0; row < keys; row += step) {
+        int64_t first = shape ? shape->first[row / step] : 0, end = shape ? lj_smaller(shape->end[row / step], queries) : queries;
+        const char *rows = (const char *)a_rows + (row * l->width + first) * (int64_t)lj_dtype_bytes(l->tile->type);
+        lj_tile_a a = lj_tile_plain_a(l->tile, rows, l->width, l->tile->wide_rows);
+        for (int64_t at = 0; at < columns && first < end; at += wide)
+            l->tile->panel(&a, lj_smaller(keys - row, step), lj_smaller(columns - at, wide), end - first,
+                           panel_at(l->tile, (const char *)b + at / wide * panel_bytes, wide, first, 0), wide, sums + row * columns + at, columns,
+                           LJ_TILE_ADD);
+    }
+}

@@ -45,6 +45,25 @@ static inline bool lj_attention_sees_all(lj_attention_bounds x, int64_t begin, i
     return begin >= x.most_low && end <= x.least_high;
 }
 
+/* Where a tile that is only partly seen has work: for each quarter of the key block the lanes [first, end) that see any of its keys, in whole
+ * vectors of 16. A full tile has all lanes everywhere. */
+enum { LJ_KEY_QUARTER = LJ_KEY_BLOCK / 4 };
+typedef struct {
+    int64_t first[4], end[4];
+} lj_attention_shape;
+
+lj_attention_shape lj_attention_shape_of(const int32_t *low, const int32_t *high, int64_t first_key, int64_t keys, int64_t width);
+
+/* scores[keys][width] = A (keys x depth) B (one panel of queries), where the shape has work. */
+void lj_attention_by_keys(const lj_attention_layout *l, const lj_attention_shape *shape, const lj_tile_a *a, int64_t keys, int64_t depth,
+                          const void *b, float *scores);
+/* sums[rows][width] (+)= A (rows x keys) B (keys x queries). */
+void lj_attention_by_queries(const lj_attention_layout *l, const lj_attention_shape *shape, const lj_tile_a *a, int64_t rows, int64_t keys,
+                             const void *b, float *sums, bool add);
+/* sums[keys][columns] += A (keys x queries) B (queries x columns, panels of wide_width). */
+void lj_attention_to_keys(const lj_attention_layout *l, const lj_attention_shape *shape, const void *a_rows, int64_t keys, int64_t queries,
+                          const void *b, int64_t columns, float *sums);
+
 static inline char *lj_attention_at(const lj_attention_view *view, int64_t element, int64_t b, int64_t t, int64_t h)
 {
     return (char *)view->data + (b * view->batch_stride + t * view->row_stride + h * view->head_stride) * element;

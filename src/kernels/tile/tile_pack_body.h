@@ -3,7 +3,7 @@
 #include "kernels/tile/tile.h"
 #include "kernels/vec.h"
 
-enum { PACK_K_CHUNK = 32 }; /* groups packed for all blocks before the next ones: source rows are read whole, few streams are written */
+enum { PACK_K_CHUNK = 16 }; /* groups packed for all blocks before the next ones: source rows are read whole, few streams are written */
 
 /* Up to VL lanes of stored row(s) of k-group g, from packed row r on. */
 LJ_INLINE vec lanes_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r, int n)
@@ -48,20 +48,54 @@ LJ_INLINE void lanes_store(float *out, vec x, int64_t room)
         vec_store_part(out, x, (int)room);
 }
 
+/* Groups [chunk, last) of one block of packed rows. */
+LJ_INLINE void block_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t chunk, int64_t last, int64_t base, int64_t rows,
+                           int64_t width, float *block)
+{
+    for (int64_t g = chunk; g < last; g++)
+        for (int64_t c = 0; c < width; c += VL) {
+            int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
+            if (n == VL)
+                vec_store(block + g * width + c, lanes_along(from, source, ld, k, g, base + c, VL));
+            else
+                lanes_store(block + g * width + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
+        }
+}
+
+#if defined(__AVX512F__)
+/* Two whole blocks of 8 packed rows from one vector. */
+LJ_INLINE void block_pair_along(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t chunk, int64_t last, int64_t base, float *block,
+                                int64_t block_lanes)
+{
+    for (int64_t g = chunk; g < last; g++) {
+        vec x = lanes_along(from, source, ld, k, g, base, VL);
+        _mm256_storeu_ps(block + g * 8, _mm512_castps512_ps256(x));
+        _mm256_storeu_ps(block + block_lanes + g * 8, _mm512_extractf32x8_ps(x, 1));
+    }
+}
+#endif
+
 static void pack_along(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
 {
     int64_t groups = (k + TILE_GROUP - 1) / TILE_GROUP;
     for (int64_t chunk = 0; chunk < groups; chunk += PACK_K_CHUNK) {
-        int64_t last = groups - chunk < PACK_K_CHUNK ? groups : chunk + PACK_K_CHUNK;
-        for (int64_t base = 0; base < rows; base += width)
-            for (int64_t g = chunk; g < last; g++) {
-                float *at = out + (base / width * groups + g) * width;
-                for (int64_t c = 0; c < width; c += VL) {
-                    int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
-                    lanes_store(at + c, n ? lanes_along(from, source, ld, k, g, base + c, n) : vec_set(0), width - c);
-                }
-            }
+        int64_t last = groups - chunk < PACK_K_CHUNK ? groups : chunk + PACK_K_CHUNK, base = 0;
+#if defined(__AVX512F__)
+        for (; width == 8 && base + 16 <= rows; base += 16)
+            block_pair_along(from, source, ld, k, chunk, last, base, out + base * groups, groups * 8);
+#endif
+        for (; base < rows; base += width) block_along(from, source, ld, k, chunk, last, base, rows, width, out + base * groups);
     }
+}
+
+/* A square of lanes: `rows` stored rows from r, `count` k-groups from g, transposed to `out` with `room` lanes a row. */
+LJ_INLINE void square_across(lj_dtype from, const void *source, int64_t ld, int64_t k, int64_t g, int64_t r, int rows, int64_t count, float *out,
+                             int64_t width, int64_t room)
+{
+    vec x[VL];
+    LJ_UNROLL for (int i = 0; i < VL; i++) x[i] = i < rows ? lanes_across(from, source, ld, k, g, r + i) : vec_set(0);
+    vec_transpose(x);
+    LJ_UNROLL for (int i = 0; i < VL; i++) if (i < count) lanes_store(out + i * width, x[i], room);
 }
 
 static void pack_across(lj_dtype from, const void *source, int64_t ld, int64_t rows, int64_t k, int64_t width, float *out)
@@ -71,13 +105,10 @@ static void pack_across(lj_dtype from, const void *source, int64_t ld, int64_t r
         for (int64_t c = 0; c < width; c += VL) {
             int n = lanes_clamp(rows - base - c < width - c ? rows - base - c : width - c);
             float *block = out + base / width * groups * width + c;
-            for (int64_t g = 0; g < groups; g += VL) {
-                vec r[VL];
-                int64_t count = groups - g < VL ? groups - g : VL;
-                for (int i = 0; i < VL; i++) r[i] = i < n ? lanes_across(from, source, ld, k, g, base + c + i) : vec_set(0);
-                vec_transpose(r);
-                for (int64_t i = 0; i < count; i++) lanes_store(block + (g + i) * width, r[i], width - c);
-            }
+            int64_t g = 0;
+            for (; n == VL && (g + VL) * TILE_GROUP <= k; g += VL) /* whole squares, with constants for the compiler */
+                square_across(from, source, ld, INT64_MAX, g, base + c, VL, VL, block + g * width, width, VL);
+            for (; g < groups; g += VL) square_across(from, source, ld, k, g, base + c, n, groups - g, block + g * width, width, width - c);
         }
 }
 
