@@ -40,9 +40,8 @@ static bool judge_op(lj_op op)
     test_subject subject;
     test_verdict verdict = {.worst_share = 0};
     sheet_of(op, &sheet);
-    lj_status status = test_subject_init(&subject, &sheet, MOST_THREADS);
+    lj_status status = test_subject_init(&subject, &sheet, 1, MOST_THREADS);
     if (status != LJ_OK) test_verdict_fail(&verdict, "compiling: %s", lj_error_message());
-    subject.repeats = 1;
     for (int s = 0; s < op_size_count && !*verdict.text; s++) {
         if (test_subject_judge(&subject, op_sizes[s].size, (uint64_t)s + 1, &verdict)) continue;
         char text[600];

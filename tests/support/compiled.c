@@ -63,10 +63,10 @@ bool test_program_run(lj_program *program, const lj_graph *graph, const int64_t 
 
 enum { EXPOSED, EAGER, FUSED, WHOLE, KINDS };
 
-lj_status test_subject_init(test_subject *subject, const test_sheet *sheet, int most_threads)
+lj_status test_subject_init(test_subject *subject, const test_sheet *sheet, int least_threads, int most_threads)
 {
-    *subject = (test_subject){.sheet = sheet, .exposed = test_graph_expose(sheet->graph), .most_threads = most_threads, .repeats = 2};
-    for (int threads = 1; threads <= most_threads; threads++) {
+    *subject = (test_subject){.sheet = sheet, .exposed = test_graph_expose(sheet->graph), .least_threads = least_threads, .most_threads = most_threads, .repeats = 1};
+    for (int threads = least_threads; threads <= most_threads; threads++) {
         const test_mode modes[KINDS] = {[EXPOSED] = {threads, true, NULL}, [EAGER] = {threads, true, NULL},
                                         [FUSED] = {threads, false, test_rounding_passes}, [WHOLE] = {threads, false, NULL}};
         for (int kind = 0; kind < KINDS; kind++) {
@@ -102,7 +102,7 @@ static bool run_kind(const test_subject *subject, int threads, int kind, const i
 {
     static const char *const names[KINDS] = {"exposed", "eager", "fused", "all passes"};
     const lj_graph *graph = kind == EXPOSED ? subject->exposed : subject->sheet->graph;
-    lj_program *program = subject->programs[(threads - 1) * KINDS + kind];
+    lj_program *program = subject->programs[(threads - subject->least_threads) * KINDS + kind];
     *out = (outcome){{NULL, 0}, {NULL, 0}};
     bool had = *verdict->text != 0, good = test_program_run(program, graph, sizes, inputs, &out->outputs, &out->states, verdict);
     if (!good && !had) {
@@ -185,7 +185,7 @@ bool test_subject_judge(test_subject *subject, const int64_t *sizes, uint64_t se
     common c = {.sizes = sizes};
     if (test_inputs_fill(subject->sheet, subject->sheet->graph, sizes, seed, false, &c.inputs) != LJ_OK) abort();
     bool good = spread_make(subject, sizes, &c.inputs, &c.of, verdict);
-    for (int threads = 1; threads <= subject->most_threads && good; threads++) good = judge_at(subject, threads, &c, verdict);
+    for (int threads = subject->least_threads; threads <= subject->most_threads && good; threads++) good = judge_at(subject, threads, &c, verdict);
     spread_release(&c.of);
     outcome_release(&c.judged);
     test_buffers_release(&c.inputs);

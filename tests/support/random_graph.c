@@ -566,7 +566,7 @@ void random_recipe_make(random_recipe *recipe, uint64_t seed)
 {
     static const int64_t sizes[] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 16, 17, 33};
     uint64_t random = seed;
-    *recipe = (random_recipe){.seed = seed, .step_count = (int)test_random_range(&random, 3, 24)};
+    *recipe = (random_recipe){.seed = seed, .step_count = (int)test_random_range(&random, 3, 16)};
     for (int i = 0; i < recipe->step_count; i++) recipe->steps[i] = test_random(&random);
     for (int i = 0; i < 3; i++) recipe->sizes[i] = sizes[test_random_range(&random, i && recipe->sizes[0] == 0, 13)];
     recipe->gradient = test_random_range(&random, 0, 99) < 35;
