@@ -13,6 +13,7 @@
 /* The n-th fallible operation fails; its kind and name are kept. */
 typedef struct {
     int64_t countdown;
+    bool world_only; /* files and processes, not memory */
     bool fired;
     char kind[32], name[200];
 } injector;
@@ -20,6 +21,7 @@ typedef struct {
 static bool fail_nth(void *user, const char *kind, const char *name)
 {
     injector *i = user;
+    if (i->world_only && strcmp(kind, "alloc") == 0) return false;
     if (i->countdown-- != 0) return false;
     i->fired = true;
     snprintf(i->kind, sizeof i->kind, "%s", kind);
@@ -104,9 +106,9 @@ static void fresh_cache(char *folder, size_t room)
     setenv("LJPERF_CACHE", folder, 1);
 }
 
-/* One injection after the other until none fires. `cold`: an empty cache each time, so that the compiler is part of it; every
- * `stride`-th operation then (a compiler's run takes its time). */
-static void inject_all(bool cold, int64_t stride, int64_t most)
+/* One injection after the other until none fires. `cold`: an empty cache each time, so that the compiler is part of it, and files
+ * and processes only (memory fails in the warm round; a compiler's run takes its time). */
+static void inject_all(bool cold, int64_t most)
 {
     char folder[200];
     int64_t fired = 0, failed = 0, survived = 0;
@@ -114,8 +116,8 @@ static void inject_all(bool cold, int64_t stride, int64_t most)
     buffers_fill(&warm);
     assert_ok(everything(&warm)); /* lazy singletons are made, and are no leaks */
     size_t live = lj_memory_live();
-    for (int64_t n = 0; n < most; n += stride) {
-        injector i = {.countdown = n};
+    for (int64_t n = 0; n < most; n++) {
+        injector i = {.countdown = n, .world_only = cold};
         buffers b;
         buffers_fill(&b);
         const buffers before = b;
@@ -137,23 +139,23 @@ static void inject_all(bool cold, int64_t stride, int64_t most)
         }
         failed++;
         if (!right_error(&i, status)) fail_msg("operation %lld (%s %s) became %s: %s", (long long)n, i.kind, i.name, lj_status_name(status), lj_error_message());
-        assert_true(strlen(lj_error_message()) > 8);
+        if (!*lj_error_message()) fail_msg("operation %lld (%s %s): message \"%s\"", (long long)n, i.kind, i.name, lj_error_message());
         assert_memory_equal(&b, &before, sizeof b);
     }
     printf("%s cache: %lld operations failed once, %lld as errors, %lld without harm\n", cold ? "cold" : "warm", (long long)fired, (long long)failed, (long long)survived);
-    assert_true(failed > 5);
+    assert_true(failed > 2);
 }
 
 static void each_operation_may_fail(void **state)
 {
     (void)state;
-    inject_all(false, 1, 4000);
+    inject_all(false, 4000);
 }
 
 static void each_operation_of_a_compilation_may_fail(void **state)
 {
     (void)state;
-    inject_all(true, 7, 700);
+    inject_all(true, 60);
 }
 
 /* -- the world ------------------------------------------------------------------------------------------------------------------ */
