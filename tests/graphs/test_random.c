@@ -1,6 +1,7 @@
 /* Random graphs compiled and run: eager with every value exposed against the reference node by node, fused and eager the same
  * bits, all passes within what honest errors can add up to, printed and parsed again the same, bytes as planned, again and again
- * the same bits. LJ_TEST_SEED and LJ_TEST_GRAPHS choose others; a failure is shrunk and printed. */
+ * the same bits. LJ_TEST_SEED and LJ_TEST_GRAPHS choose others, LJ_TEST_ALL_THREADS runs each with 1, 2 and 3 threads, 20 times;
+ * a failure is shrunk and printed. */
 #include "support/compiled.h"
 #include "support/op_cases.h"
 #include "support/random_graph.h"
@@ -47,12 +48,12 @@ static bool recipe_fails(void *user, const random_recipe *recipe)
     test_verdict *verdict = user, fresh = {.worst_share = 0};
     test_sheet sheet;
     test_subject subject = {.sheet = NULL};
-    int threads = 1 + (int)(recipe->seed % 3);
+    int all = getenv("LJ_TEST_ALL_THREADS") != NULL, threads = 1 + (int)(recipe->seed % 3);
     if (random_graph_build(recipe, &sheet) != LJ_OK) {
         test_verdict_fail(&fresh, "building: %s", lj_error_message());
     } else if (through_text(&sheet, &fresh)) {
-        if (test_subject_init(&subject, &sheet, threads, threads) != LJ_OK) test_verdict_fail(&fresh, "compiling: %s", lj_error_message());
-        if (recipe->seed % 16 == 0) subject.repeats = MANY_RUNS - 1;
+        if (test_subject_init(&subject, &sheet, all ? 1 : threads, all ? 3 : threads) != LJ_OK) test_verdict_fail(&fresh, "compiling: %s", lj_error_message());
+        if (all || recipe->seed % 16 == 0) subject.repeats = MANY_RUNS - 1;
         if (!*fresh.text) test_subject_judge(&subject, recipe->sizes, recipe->seed, &fresh);
         test_subject_release(&subject);
     }
