@@ -11,5 +11,9 @@ int lj_command_train(const lj_command_input *input);
 int lj_command_generate(const lj_command_input *input);
 int lj_command_eval(const lj_command_input *input);
 int lj_command_models(const lj_command_input *input);
+int lj_command_inspect(const lj_command_input *input);
+int lj_command_convert(const lj_command_input *input);
+int lj_command_doctor(const lj_command_input *input);
+int lj_command_image(const lj_command_input *input);
 
 #endif

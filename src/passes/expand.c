@@ -46,7 +46,7 @@ static lj_status expand_node(lj_rewrite *rewrite, const lj_node *node)
     lj_graph_at(rewrite->to, node->file, node->line);
     lj_graph_scope_push(rewrite->to, "%s%s%s", node->name, *node->name ? "." : "", lj_op_rows[node->op].name);
     LJ_TRY(lj_decompose(rewrite->to, node, inputs, outputs));
-    rewrite->to->scope = "";
+    lj_graph_scope_pop(rewrite->to);
     for (int k = 0; k < node->output_count; k++) rewrite->map[node->output + (lj_value)k] = outputs[k];
     return LJ_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <pcre2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -33,7 +34,14 @@ static lj_status compile(lj_pattern *pattern, const lj_text *text)
     return LJ_OK;
 }
 
-lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern **out)
+static int unicode_version(void)
+{
+    char version[64] = "";
+    if (pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, NULL) <= (int)sizeof version) pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version);
+    return atoi(version);
+}
+
+lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern_tables tables, lj_pattern **out)
 {
     void *fresh;
     lj_text text;
@@ -41,7 +49,7 @@ lj_status lj_pattern_create(const char *expression, size_t bytes, lj_pattern **o
     lj_pattern *pattern = fresh;
     snprintf(pattern->expression, sizeof pattern->expression, "%.*s", (int)(bytes < 90 ? bytes : 90), expression);
     lj_text_init(&text);
-    lj_status status = lj_pattern_translate(expression, bytes, &text);
+    lj_status status = lj_pattern_translate(expression, bytes, unicode_version(), (int)tables, &text);
     if (status == LJ_OK) status = lj_text_status(&text);
     if (status == LJ_OK) status = compile(pattern, &text);
     lj_text_release(&text);

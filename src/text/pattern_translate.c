@@ -3,7 +3,8 @@
 #include "text/pattern.h"
 
 #include <ctype.h>
-#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 64 };
@@ -15,22 +16,38 @@ typedef struct {
     size_t atom;              /* where the last atom begins in out */
     size_t group[MAX_DEPTH];  /* where each open group begins in out */
     size_t depth;
-    bool in_class, class_negated;
+    int after, upto; /* Unicode versions whose additions are written out */
+    bool in_class;
 } translation;
 
-/* Class escapes by their meaning in the file: outside a class, and the same inside one (NULL: cannot be written there). */
+/* What Unicode 15 and 16 have and 14 has not. */
+static const struct {
+    uint32_t first, last;
+    const char *category;
+    int version;
+} additions[] = {
+#define ADDED(first, last, category, version) {first, last, #category, version},
+#include "text/unicode_additions.def"
+#undef ADDED
+};
+
+/* Oniguruma counts the Latin-1 digits above the line and the fractions as word characters. */
+#define ONIGURUMA_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
+/* Class escapes by their meaning in the file: the items of a class, whether it is negated, and the categories that came later. */
 static const struct {
     char letter;
-    const char *outside, *inside;
+    bool negated;
+    const char *items, *categories;
 } classes[] = {
-    {'s', "\\p{White_Space}", "\\p{White_Space}"},
-    {'S', "\\P{White_Space}", "\\P{White_Space}"},
-    {'d', "\\p{Nd}", "\\p{Nd}"},
-    {'D', "\\P{Nd}", "\\P{Nd}"},
-    {'w', "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"},
-    {'W', "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", NULL},
-    {'h', "[0-9a-fA-F]", "0-9a-fA-F"},
-    {'H', "[^0-9a-fA-F]", NULL},
+    {'s', false, "\\p{White_Space}", ""},
+    {'S', true, "\\p{White_Space}", ""},
+    {'d', false, "\\p{Nd}", "Nd"},
+    {'D', true, "\\p{Nd}", "Nd"},
+    {'w', false, ONIGURUMA_WORD, "L M Nd Nl Pc"},
+    {'W', true, ONIGURUMA_WORD, "L M Nd Nl Pc"},
+    {'h', false, "0-9a-fA-F", ""},
+    {'H', true, "0-9a-fA-F", ""},
 };
 
 /* Property names that PCRE2 10.42 does not know by these spellings. */
@@ -43,6 +60,10 @@ static const struct {
     {"punctuation", "P"},      {"symbol", "S"},            {"separator", "Z"},           {"space_separator", "Zs"},
     {"other", "C"},            {"control", "Cc"},          {"alpha", "Alphabetic"},      {"space", "White_Space"},
     {"digit", "Nd"},           {"upper", "Uppercase"},     {"lower", "Lowercase"},       {"punct", "P"},
+    /* Scripts mean the script alone, not its extensions. */
+    {"han", "sc:Han"},         {"hiragana", "sc:Hiragana"}, {"katakana", "sc:Katakana"}, {"hangul", "sc:Hangul"},
+    {"latin", "sc:Latin"},     {"greek", "sc:Greek"},      {"cyrillic", "sc:Cyrillic"},  {"arabic", "sc:Arabic"},
+    {"hebrew", "sc:Hebrew"},   {"thai", "sc:Thai"},        {"devanagari", "sc:Devanagari"}, {"common", "sc:Common"},
 };
 
 static lj_status refuse(const translation *t, const char *what)
@@ -64,29 +85,69 @@ static void copy(translation *t, size_t count)
     t->at += count;
 }
 
+/* Does the category "Lu" belong to one of "L M Nd"? */
+static bool category_in(const char *category, const char *list)
+{
+    for (; *list; list += strcspn(list, " "), list += *list == ' ')
+        if (list[0] == category[0] && (list[1] == ' ' || !list[1] || list[1] == category[1])) return true;
+    return false;
+}
+
+/* Ranges of the categories in `list` that the tables lack. */
+static bool addition_counts(const translation *t, size_t row, const char *list)
+{
+    return additions[row].version > t->after && additions[row].version <= t->upto && category_in(additions[row].category, list);
+}
+
+static void add_ranges(translation *t, const char *list)
+{
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+        if (addition_counts(t, i, list))
+            lj_text_add(t->out, "\\x{%x}-\\x{%x}", additions[i].first, additions[i].last);
+}
+
+static bool any_ranges(const translation *t, const char *list)
+{
+    for (size_t i = 0; i < sizeof additions / sizeof *additions; i++)
+        if (addition_counts(t, i, list)) return true;
+    return false;
+}
+
+/* PCRE2's spelling of a property. */
+static void property_name(const char *name, size_t length, char out[48])
+{
+    snprintf(out, 48, "%.*s", (int)length, name);
+    for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
+        size_t n = 0;
+        while (n < length && tolower((unsigned char)name[n]) == properties[i].name[n]) n++;
+        if (n == length && !properties[i].name[n]) snprintf(out, 48, "%s", properties[i].ours);
+    }
+}
+
 /* \p{...} and \P{...}; at is on the letter. */
 static lj_status property(translation *t)
 {
-    const char *close = memchr(t->text + t->at, '}', t->bytes - t->at);
-    if (t->at + 1 >= t->bytes || t->text[t->at + 1] != '{' || !close) {
-        lj_text_add(t->out, "\\");
-        copy(t, 2); /* \pL */
+    bool negated = t->text[t->at] == 'P', braced = t->at + 1 < t->bytes && t->text[t->at + 1] == '{';
+    const char *name = t->text + t->at + 1 + braced, *end = t->text + t->bytes;
+    const char *close = braced ? memchr(name, '}', (size_t)(end - name)) : name + 1;
+    if (!close || close > end || name == close) return refuse(t, "an unfinished property");
+    t->at = (size_t)(close - t->text) + braced;
+    if (*name == '^') name++, negated = !negated;
+    if (close - name >= 40) return refuse(t, "a property of 40 letters and more");
+    char ours[48];
+    property_name(name, (size_t)(close - name), ours);
+    /* Ha is what the additions call the script Han; other long names are no general categories. */
+    const char *category = strlen(ours) <= 2 ? ours : strcmp(ours, "sc:Han") == 0 ? "Ha" : "";
+    if (negated && !t->in_class && any_ranges(t, category)) {
+        lj_text_add(t->out, "[^\\p{%s}", ours);
+        add_ranges(t, category);
+        lj_text_add(t->out, "]");
         return LJ_OK;
     }
-    const char *name = t->text + t->at + 2;
-    size_t length = (size_t)(close - name), skip = length && *name == '^';
-    lj_text_add(t->out, "\\%c{%s", t->text[t->at], skip ? "^" : "");
-    for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
-        const char *known = properties[i].name;
-        size_t n = 0;
-        while (n < length - skip && known[n] && tolower((unsigned char)name[skip + n]) == known[n]) n++;
-        if (n != length - skip || known[n]) continue;
-        lj_text_add(t->out, "%s}", properties[i].ours);
-        t->at += length + 3;
-        return LJ_OK;
-    }
-    lj_text_add_bytes(t->out, name + skip, length - skip + 1);
-    t->at += length + 3;
+    bool bracket = !negated && !t->in_class && any_ranges(t, category);
+    lj_text_add(t->out, "%s\\%c{%s}", bracket ? "[" : "", negated ? 'P' : 'p', ours);
+    if (!negated) add_ranges(t, category);
+    if (bracket) lj_text_add(t->out, "]");
     return LJ_OK;
 }
 
@@ -100,6 +161,21 @@ static lj_status code_point(translation *t)
     return LJ_OK;
 }
 
+static lj_status class_escape(translation *t, size_t row)
+{
+    bool negated = classes[row].negated;
+    if (negated && t->in_class) {
+        if (classes[row].letter != 'S') return refuse(t, "a negated class inside a class");
+        lj_text_add(t->out, "\\P{White_Space}");
+        return LJ_OK;
+    }
+    if (!t->in_class) lj_text_add(t->out, negated ? "[^" : "[");
+    lj_text_add(t->out, "%s", classes[row].items);
+    add_ranges(t, classes[row].categories);
+    if (!t->in_class) lj_text_add(t->out, "]");
+    return LJ_OK;
+}
+
 static lj_status escape(translation *t)
 {
     t->at++;
@@ -107,11 +183,8 @@ static lj_status escape(translation *t)
     char letter = t->text[t->at];
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (classes[i].letter != letter) continue;
-        const char *ours = t->in_class ? classes[i].inside : classes[i].outside;
-        if (!ours) return refuse(t, "a negated class inside a class");
         t->at++;
-        lj_text_add(t->out, "%s", ours);
-        return LJ_OK;
+        return class_escape(t, i);
     }
     if (letter == 'p' || letter == 'P') return property(t);
     if (letter == 'u') return code_point(t);
@@ -214,9 +287,9 @@ static lj_status part(translation *t)
     return LJ_OK;
 }
 
-lj_status lj_pattern_translate(const char *expression, size_t bytes, lj_text *out)
+lj_status lj_pattern_translate(const char *expression, size_t bytes, int after, int upto, lj_text *out)
 {
-    translation t = {.text = expression, .bytes = bytes, .out = out};
+    translation t = {.text = expression, .bytes = bytes, .out = out, .after = after, .upto = upto};
     while (t.at < bytes) LJ_TRY(part(&t));
     if (t.in_class) return refuse(&t, "an unclosed class");
     return LJ_OK;

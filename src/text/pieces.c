@@ -213,6 +213,7 @@ lj_status lj_byte_symbols_fill(lj_tokenizer *tokenizer)
     for (size_t id = 0; id < tokenizer->vocab.limit && status == LJ_OK; id++) {
         lj_span entry = tokenizer->vocab.entries[id];
         size_t bytes;
+        if (!entry.data) continue;
         raw.length = 0;
         lj_text_add_bytes(&raw, entry.data, entry.bytes);
         status = lj_text_status(&raw);

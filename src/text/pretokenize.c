@@ -24,10 +24,11 @@ lj_status lj_pretokenizer_add(lj_pretokenizer *pretokenizer, lj_pretokenize_step
     return LJ_OK;
 }
 
-lj_status lj_pretokenizer_add_split(lj_pretokenizer *pretokenizer, const char *expression, size_t bytes, lj_split_behavior behavior, bool invert)
+lj_status lj_pretokenizer_add_split(lj_pretokenizer *pretokenizer, const char *expression, size_t bytes, lj_pattern_tables tables,
+                                   lj_split_behavior behavior, bool invert)
 {
     lj_pattern *pattern;
-    LJ_TRY(lj_pattern_create(expression, bytes, &pattern));
+    LJ_TRY(lj_pattern_create(expression, bytes, tables, &pattern));
     return lj_pretokenizer_add(pretokenizer,
                                (lj_pretokenize_step){.kind = LJ_STEP_SPLIT, .pattern = pattern, .behavior = behavior, .invert = invert});
 }

@@ -45,7 +45,8 @@ typedef struct {
 /* Takes the step, its pattern included (released here on failure, too). LJ_ERR_LIMIT beyond LJ_MAX_STEPS. */
 lj_status lj_pretokenizer_add(lj_pretokenizer *pretokenizer, lj_pretokenize_step step);
 /* The usual step: cut at a regular expression. */
-lj_status lj_pretokenizer_add_split(lj_pretokenizer *pretokenizer, const char *expression, size_t bytes, lj_split_behavior behavior, bool invert);
+lj_status lj_pretokenizer_add_split(lj_pretokenizer *pretokenizer, const char *expression, size_t bytes, lj_pattern_tables tables,
+                                   lj_split_behavior behavior, bool invert);
 void lj_pretokenizer_release(lj_pretokenizer *pretokenizer);
 
 typedef lj_status (*lj_word_fn)(void *user, const char *word, size_t bytes);

@@ -89,7 +89,8 @@ static lj_status byte_level_fill(lj_tokenizer *tokenizer, const lj_gguf_vocab *v
     tokenizer->bpe.symbols = &tokenizer->symbols;
     tokenizer->bpe.token_count = (int32_t)vocab->token_count;
     for (size_t i = 0; i < 5 && pre->expressions[i]; i++)
-        LJ_TRY(lj_pretokenizer_add_split(&tokenizer->pretokenizer, pre->expressions[i], strlen(pre->expressions[i]), LJ_SPLIT_ISOLATED, false));
+        LJ_TRY(lj_pretokenizer_add_split(&tokenizer->pretokenizer, pre->expressions[i], strlen(pre->expressions[i]), LJ_PATTERN_LLAMA_CPP,
+                                        LJ_SPLIT_ISOLATED, false));
     tokenizer->invalid = LJ_INVALID_REPLACE;
     tokenizer->decode.byte_chars = true;
     LJ_TRY(roles_set(tokenizer, vocab, pre->add_bos));

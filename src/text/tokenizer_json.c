@@ -3,6 +3,7 @@
 #include "text/tokenizer_json.h"
 
 #include "base/log.h"
+#include "text/json_zero.h"
 #include "text/pieces.h"
 
 #include <string.h>
@@ -38,12 +39,14 @@ lj_status lj_json_copy_string(lj_tokenizer *tokenizer, const json_t *value, cons
 {
     const json_t *text = json_object_get(value, key);
     if (!json_is_string(text)) return lj_fail(LJ_ERR_FORMAT, "%s: '%s' must be a string", what, key);
-    size_t bytes = json_string_length(text);
-    char *copy = lj_arena_alloc(&tokenizer->arena, bytes + 1);
-    if (!copy) return LJ_ERR_NOMEM;
-    memcpy(copy, json_string_value(text), bytes);
-    *out = (lj_span){copy, bytes};
-    return LJ_OK;
+    lj_text work;
+    lj_text_init(&work);
+    lj_span own = lj_json_zero_back((lj_span){json_string_value(text), json_string_length(text)}, tokenizer->zero, &work);
+    char *copy = work.failed ? NULL : lj_arena_alloc(&tokenizer->arena, own.bytes + 1);
+    if (copy) memcpy(copy, own.data, own.bytes);
+    lj_text_release(&work);
+    *out = (lj_span){copy, own.bytes};
+    return copy ? LJ_OK : LJ_ERR_NOMEM;
 }
 
 /* One more than the highest id of vocabulary and added tokens; holes are allowed, but not so many that a small file asks for much memory. */
@@ -81,19 +84,35 @@ static lj_status vocab_read(lj_tokenizer *tokenizer, const json_t *model, const 
     if (!json_is_object(vocab)) return lj_fail(LJ_ERR_FORMAT, "model: 'vocab' must be an object");
     LJ_TRY(id_limit(vocab, added, &limit));
     LJ_TRY(lj_vocab_init(&tokenizer->vocab, limit));
+    lj_status status = LJ_OK;
+    lj_text work;
+    lj_text_init(&work);
     json_object_keylen_foreach((json_t *)vocab, key, bytes, value)
-        LJ_TRY(lj_fail_in(lj_vocab_set(&tokenizer->vocab, (int32_t)json_integer_value(value), key, bytes), "vocab"));
-    return LJ_OK;
+    {
+        if (status != LJ_OK) break;
+        lj_span text = lj_json_zero_back((lj_span){key, bytes}, tokenizer->zero, &work);
+        status = lj_fail_in(lj_vocab_set(&tokenizer->vocab, (int32_t)json_integer_value(value), text.data, text.bytes), "vocab");
+    }
+    if (status == LJ_OK) status = lj_text_status(&work);
+    lj_text_release(&work);
+    return status;
 }
 
-static lj_status merge_read(const lj_vocab *vocab, const json_t *item, size_t index, lj_merge *merge)
+/* Two works: both parts are needed at once. */
+static lj_status merge_read(const lj_tokenizer *tokenizer, const json_t *item, size_t index, lj_text work[2], lj_merge *merge)
 {
-    if (json_is_string(item)) return lj_merge_parse(vocab, index, (lj_span){json_string_value(item), json_string_length(item)}, merge);
-    const json_t *left = json_array_get(item, 0), *right = json_array_get(item, 1);
-    if (json_array_size(item) != 2 || !json_is_string(left) || !json_is_string(right))
+    const json_t *parts[2] = {json_array_get(item, 0), json_array_get(item, 1)};
+    lj_span texts[2];
+    bool whole = json_is_string(item);
+    if (whole) parts[0] = parts[1] = item;
+    if (!whole && (json_array_size(item) != 2 || !json_is_string(parts[0]) || !json_is_string(parts[1])))
         return lj_fail(LJ_ERR_FORMAT, "merge %zu: must be \"left right\" or [\"left\", \"right\"]", index);
-    return lj_merge_find(vocab, index, (lj_span){json_string_value(left), json_string_length(left)},
-                         (lj_span){json_string_value(right), json_string_length(right)}, merge);
+    for (int i = 0; i < 2; i++) {
+        texts[i] = lj_json_zero_back((lj_span){json_string_value(parts[i]), json_string_length(parts[i])}, tokenizer->zero, &work[i]);
+        LJ_TRY(lj_text_status(&work[i]));
+    }
+    if (whole) return lj_merge_parse(&tokenizer->vocab, index, texts[0], merge);
+    return lj_merge_find(&tokenizer->vocab, index, texts[0], texts[1], merge);
 }
 
 static lj_status merges_read(lj_tokenizer *tokenizer, const json_t *merges)
@@ -101,11 +120,18 @@ static lj_status merges_read(lj_tokenizer *tokenizer, const json_t *merges)
     const json_t *item;
     size_t index;
     lj_merge merge;
+    lj_text work[2];
+    lj_status status = LJ_OK;
+    lj_text_init(&work[0]);
+    lj_text_init(&work[1]);
     json_array_foreach(merges, index, item) {
-        LJ_TRY(merge_read(&tokenizer->vocab, item, index, &merge));
+        status = merge_read(tokenizer, item, index, work, &merge);
+        if (status != LJ_OK) break;
         lj_bpe_add(&tokenizer->bpe, merge.left, merge.right, (uint32_t)index, merge.joined, true);
     }
-    return LJ_OK;
+    lj_text_release(&work[0]);
+    lj_text_release(&work[1]);
+    return status;
 }
 
 /* Symbols are the model's own entries; tokens added beside them are never made by merging. */
@@ -227,9 +253,11 @@ lj_status lj_tokenizer_create_json(const char *name, const char *text, size_t by
 {
     json_t *root;
     lj_tokenizer *tokenizer;
-    LJ_TRY(lj_json_parse_text(name, text, bytes, &root));
+    char zero[4];
+    LJ_TRY(lj_json_parse_zero(name, text, bytes, &root, zero));
     lj_status status = lj_tokenizer_begin(name, &tokenizer);
     if (status == LJ_OK) {
+        memcpy(tokenizer->zero, zero, sizeof zero);
         status = lj_fail_in(read_all(tokenizer, root), "%s", name);
         if (status == LJ_OK)
             *out = tokenizer;

@@ -90,7 +90,7 @@ static lj_status norm_replace(lj_tokenizer *tokenizer, const json_t *value)
         lj_text expression;
         lj_text_init(&expression);
         lj_status status = pattern_read(value, what_norm, &expression);
-        if (status == LJ_OK) status = lj_pattern_create(expression.data, expression.length, &pattern);
+        if (status == LJ_OK) status = lj_pattern_create(expression.data, expression.length, LJ_PATTERN_HUGGING_FACE, &pattern);
         lj_text_release(&expression);
         LJ_TRY(status);
     }
@@ -147,7 +147,7 @@ lj_status lj_json_normalizer(lj_tokenizer *tokenizer, const json_t *value)
 
 static lj_status add_split(lj_tokenizer *tokenizer, const char *expression, lj_split_behavior behavior, bool invert)
 {
-    return lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression, strlen(expression), behavior, invert);
+    return lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression, strlen(expression), LJ_PATTERN_HUGGING_FACE, behavior, invert);
 }
 
 static lj_status behavior_read(const json_t *value, lj_split_behavior *behavior)
@@ -170,7 +170,7 @@ static lj_status pre_split(lj_tokenizer *tokenizer, const json_t *value)
     lj_text_init(&expression);
     lj_status status = pattern_read(value, what_pre, &expression);
     if (status == LJ_OK)
-        status = lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression.data, expression.length, behavior, invert);
+        status = lj_pretokenizer_add_split(&tokenizer->pretokenizer, expression.data, expression.length, LJ_PATTERN_HUGGING_FACE, behavior, invert);
     lj_text_release(&expression);
     return status;
 }
@@ -195,17 +195,27 @@ static lj_status pre_digits(lj_tokenizer *tokenizer, const json_t *value)
     return add_split(tokenizer, "\\p{N}", individual ? LJ_SPLIT_ISOLATED : LJ_SPLIT_CONTIGUOUS, false);
 }
 
+/* The Punctuation step knows an older Unicode than the expressions do: these are none to it, and two that have left the category are. */
+#define LATER_PUNCTUATION                                                                                                        \
+    "[\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{1b4e}-\\x{1b4f}\\x{1b7d}-\\x{1b7f}\\x{2e43}-\\x{2e4f}\\x{2e52}-\\x{2e5d}\\x{10d6e}\\x{10ead}"       \
+    "\\x{10f55}-\\x{10f59}\\x{10f86}-\\x{10f89}\\x{113d4}-\\x{113d5}\\x{113d7}-\\x{113d8}\\x{1144b}-\\x{1144f}\\x{1145a}-\\x{1145b}\\x{1145d}"       \
+    "\\x{11660}-\\x{1166c}\\x{116b9}\\x{1183b}\\x{11944}-\\x{11946}\\x{119e2}\\x{11a3f}-\\x{11a46}\\x{11a9a}-\\x{11a9c}\\x{11a9e}-\\x{11aa2}"     \
+    "\\x{11b00}-\\x{11b09}\\x{11be1}\\x{11c41}-\\x{11c45}\\x{11c70}-\\x{11c71}\\x{11ef7}-\\x{11ef8}\\x{11f43}-\\x{11f4f}\\x{11fff}"              \
+    "\\x{12ff1}-\\x{12ff2}\\x{16d6d}-\\x{16d6f}\\x{16e97}-\\x{16e9a}\\x{16fe2}\\x{1e5ff}\\x{1e95e}-\\x{1e95f}]"
+/* What the Whitespace step calls a word character: joiners too, but no Latin-1 fractions. */
+#define RUST_WORD "\\p{Alphabetic}\\p{L}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
+
 static lj_status pre_punctuation(lj_tokenizer *tokenizer, const json_t *value)
 {
     lj_split_behavior behavior = LJ_SPLIT_ISOLATED;
     LJ_TRY(behavior_read(value, &behavior));
-    return add_split(tokenizer, "[\\p{P}$+<=>\\^`|~]", behavior, false);
+    return add_split(tokenizer, "(?!" LATER_PUNCTUATION ")[\\p{P}$+<=>\\^`|~]|[\\x{166d}\\x{111c9}]", behavior, false);
 }
 
 static lj_status pre_whitespace(lj_tokenizer *tokenizer, const json_t *value)
 {
     (void)value;
-    return add_split(tokenizer, "\\w+|[^\\w\\s]+", LJ_SPLIT_REMOVED, true);
+    return add_split(tokenizer, "[" RUST_WORD "]+|[^" RUST_WORD "\\s]+", LJ_SPLIT_REMOVED, true);
 }
 
 static lj_status pre_whitespace_split(lj_tokenizer *tokenizer, const json_t *value)

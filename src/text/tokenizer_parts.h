@@ -40,6 +40,7 @@ struct lj_tokenizer {
     lj_arena arena; /* strings */
     const char *name, *kind;
     char *description;
+    char zero[4];         /* what stands for \\u0000 while a tokenizer.json is read */
     lj_vocab vocab;       /* id <-> string of the file, added tokens included */
     lj_vocab symbols;     /* what merges look up */
     lj_bpe bpe;

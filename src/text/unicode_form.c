@@ -1,4 +1,4 @@
-/* NFC, NFD, NFKC, NFKD on utf8proc's tables. Text is taken in stretches that end before a character which can neither change nor
+/* NFC, NFD, NFKC, NFKD on utf8proc's tables, less the characters that Hugging Face's library has not heard of. Text is taken in stretches that end before a character which can neither change nor
  * combine with what stands before it; most text is such characters, and they are copied. Marks are put in order by a counting sort, so
  * that a megabyte of them costs what a megabyte of letters does. */
 #include "text/normalize.h"
@@ -25,6 +25,30 @@ static utf8proc_option_t options_of(lj_norm_kind form)
     case LJ_NORM_NFKC: return UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE;
     default: return UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_DECOMPOSE;
     }
+}
+
+/* Characters that the library whose forms these are does not know yet; it leaves them alone. */
+static const struct {
+    uint32_t first, last;
+} late[] = {
+#define LATE(first, last) {first, last},
+#include "text/unicode_late.def"
+#undef LATE
+};
+
+static bool is_late(uint32_t code)
+{
+    size_t low = 0, high = sizeof late / sizeof *late;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (code > late[middle].last)
+            low = middle + 1;
+        else if (code < late[middle].first)
+            high = middle;
+        else
+            return true;
+    }
+    return false;
 }
 
 /* Never changed by the form, never joined to what stands before. Hangul is composed by arithmetic, outside the property tables. */
@@ -140,7 +164,12 @@ static lj_status changing_run(stretch *s, const char *text, size_t bytes, size_t
         length = lj_utf8_decode(text + *at, bytes - *at, &code);
         if (!length) return lj_fail(LJ_ERR_FORMAT, "normal form: byte %zu is no UTF-8", *at);
         if (*at > first && inert(code)) break;
-        LJ_TRY(decompose(s, code));
+        if (!is_late(code)) {
+            LJ_TRY(decompose(s, code));
+            continue;
+        }
+        LJ_TRY(finish(s, out));
+        lj_text_add_bytes(out, text + *at, length);
     }
     return finish(s, out);
 }
