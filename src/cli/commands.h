@@ -11,6 +11,7 @@ int lj_command_train(const lj_command_input *input);
 int lj_command_generate(const lj_command_input *input);
 int lj_command_eval(const lj_command_input *input);
 int lj_command_models(const lj_command_input *input);
+int lj_command_kernels(const lj_command_input *input);
 int lj_command_inspect(const lj_command_input *input);
 int lj_command_convert(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);

@@ -15,7 +15,7 @@
 typedef struct {
     uint16_t line_bytes[8];
     uint8_t rows[8];
-    char data[8][16 * 64];
+    _Alignas(64) char data[8][16 * 64];
     bool ready;
 } tile_model;
 static _Thread_local tile_model model; /* every thread has its own tiles, as on the CPU */
