@@ -26,6 +26,8 @@ typedef struct {
     const char *dump_after;   /* passes whose result is handed to `dump`; "all" = each; NULL = none */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
+    const char *recompute;    /* what of each layer's forward pass the backward pass computes again: none, cheap, attention, full,
+                                 layers:N, groups:N, list:A,B,...; NULL = none. Layers are the scopes "layers.N" of the graph */
     const char *name;         /* of the program in reports and allocation names; NULL = "program" */
 } lj_program_options;
 #define LJ_PROGRAM_OPTIONS_INIT {0}

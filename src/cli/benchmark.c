@@ -54,6 +54,7 @@ static lj_status options_fill(benchmark *b)
                                 .threads = threads ? threads : lj_machine_get()->cores,
                                 .eager = !lj_config_bool(c, LJ_CFG_compile),
                                 .parts = lj_config_bool(c, LJ_CFG_parts),
+                                .recompute = lj_config_string(c, LJ_CFG_recompute),
                                 .learning_rate = lj_config_float(c, LJ_CFG_lr),
                                 .clip = lj_config_float(c, LJ_CFG_clip),
                                 .seed = (uint64_t)lj_config_int(c, LJ_CFG_seed),

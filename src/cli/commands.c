@@ -5,9 +5,9 @@
 static const lj_config_key benchmark_keys[] = {LJ_CFG_model,  LJ_CFG_batch, LJ_CFG_seq,       LJ_CFG_accum,     LJ_CFG_steps,  LJ_CFG_warmup,
                                                LJ_CFG_dtype,  LJ_CFG_layers, LJ_CFG_parts,    LJ_CFG_memory,    LJ_CFG_compile, LJ_CFG_data,
                                                LJ_CFG_tokenizer, LJ_CFG_lr, LJ_CFG_clip,      LJ_CFG_deepspeed, LJ_CFG_csv,
-                                               LJ_CFG_profile};
+                                               LJ_CFG_profile, LJ_CFG_recompute};
 static const lj_config_key compile_keys[] = {LJ_CFG_model, LJ_CFG_program, LJ_CFG_layers, LJ_CFG_batch, LJ_CFG_seq,
-                                             LJ_CFG_dtype, LJ_CFG_compile, LJ_CFG_dump_after, LJ_CFG_disable};
+                                             LJ_CFG_dtype, LJ_CFG_compile, LJ_CFG_dump_after, LJ_CFG_disable, LJ_CFG_recompute};
 /* Everything a recipe has, and what steers a run without being part of it. */
 static const lj_config_key train_keys[] = {
     LJ_CFG_model,         LJ_CFG_data,      LJ_CFG_eval_data, LJ_CFG_tokenizer, LJ_CFG_out,          LJ_CFG_steps,  LJ_CFG_epochs,
@@ -15,7 +15,7 @@ static const lj_config_key train_keys[] = {
     LJ_CFG_warmup,        LJ_CFG_decay_fraction, LJ_CFG_decay, LJ_CFG_weight_decay, LJ_CFG_beta1,    LJ_CFG_beta2,  LJ_CFG_adam_eps,
     LJ_CFG_clip,          LJ_CFG_eval_fraction, LJ_CFG_eval_every, LJ_CFG_save_every, LJ_CFG_keep,   LJ_CFG_resume, LJ_CFG_stop_after,
     LJ_CFG_max_loss_jump, LJ_CFG_shuffle,   LJ_CFG_compile,   LJ_CFG_allow_missing, LJ_CFG_random_weights, LJ_CFG_deepspeed, LJ_CFG_layers,
-    LJ_CFG_parts,         LJ_CFG_memory,    LJ_CFG_csv};
+    LJ_CFG_parts,         LJ_CFG_memory,    LJ_CFG_csv,       LJ_CFG_recompute};
 static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_CFG_max_tokens, LJ_CFG_dtype, LJ_CFG_temperature,
                                               LJ_CFG_top_k,   LJ_CFG_top_p,  LJ_CFG_min_p,      LJ_CFG_repetition_penalty, LJ_CFG_stop,
                                               LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids};

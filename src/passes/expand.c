@@ -51,6 +51,21 @@ static lj_status expand_node(lj_rewrite *rewrite, const lj_node *node)
     return LJ_OK;
 }
 
+/* An attention that is differentiated keeps its v until the backward pass. Read in place from the fused q, k, v product it would keep
+ * all of that; a copy (a concat of one) keeps a fifth of it. Inference reads in place. */
+static lj_status copy_kept_v(lj_rewrite *rewrite, const lj_node *node)
+{
+    lj_value v = node->inputs[2];
+    if (!lj_is(rewrite->from, v, LJ_OP_slice) || !lj_is(rewrite->to, rewrite->map[v], LJ_OP_slice)) return LJ_OK;
+    for (const lj_node *reader = node + 1; reader < rewrite->from->nodes + rewrite->from->node_count; reader++) {
+        if (reader->op != LJ_OP_attention_grad || reader->inputs[2] != v) continue;
+        lj_graph_at(rewrite->to, node->file, node->line);
+        rewrite->map[v] = lj_concat(rewrite->to, &rewrite->map[v], 1, 2);
+        return lj_graph_status(rewrite->to);
+    }
+    return LJ_OK;
+}
+
 lj_status lj_pass_expand(lj_graph **graph, const lj_pass_context *context)
 {
     const lj_graph *from = *graph;
@@ -59,6 +74,8 @@ lj_status lj_pass_expand(lj_graph **graph, const lj_pass_context *context)
     lj_status status = LJ_OK;
     for (size_t n = 0; n < from->node_count && status == LJ_OK; n++) {
         const lj_node *node = &from->nodes[n];
+        if (node->op == LJ_OP_attention) status = copy_kept_v(&rewrite, node);
+        if (status != LJ_OK) break;
         bool keep = lj_op_rows[node->op].class != LJ_CLASS_COMPOSITE || lj_has_library_kernel(from, node, context->eager);
         status = keep ? lj_rewrite_copy(&rewrite, node) : expand_node(&rewrite, node);
     }

@@ -82,6 +82,7 @@ static lj_trainer_options trainer_options(const lj_benchmark_options *o, bool mi
     return (lj_trainer_options){.dtype = o->dtype,
                                 .threads = o->threads,
                                 .eager = o->eager,
+                                .recompute = o->recompute,
                                 .documents = o->rows && o->rows->packed,
                                 .micro_only = micro_only,
                                 .accumulate = accumulate,

@@ -57,6 +57,7 @@ static lj_status trainer_make(lj_train_setup *s)
     lj_trainer_options options = {.dtype = dtype,
                                   .threads = (int)r->threads,
                                   .eager = !r->compile,
+                                  .recompute = r->recompute,
                                   .documents = s->rows.packed || s->eval_rows.packed,
                                   .accumulate = r->accum > 1,
                                   .rows = r->batch,

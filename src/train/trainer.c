@@ -128,7 +128,7 @@ void lj_trainer_refresh(lj_trainer *trainer)
 
 static lj_status compile(lj_trainer *t, const char *name, lj_graph *graph, lj_program **program)
 {
-    lj_program_options options = {.threads = t->options.threads, .eager = t->options.eager, .disable = t->options.disable, .name = name};
+    lj_program_options options = {.threads = t->options.threads, .eager = t->options.eager, .disable = t->options.disable, .recompute = t->options.recompute, .name = name};
     lj_status status = lj_program_compile(graph, &options, program);
     lj_graph_destroy(graph);
     return lj_fail_in(status, "%s", name);

@@ -20,6 +20,7 @@ typedef struct {
     bool accumulate;    /* more than one micro-batch a step: gradients are added to */
     int64_t rows, length; /* largest micro-batch */
     const char *disable; /* passes switched off; NULL = none */
+    const char *recompute; /* as lj_program_options; NULL = none. Must outlive the trainer */
     lj_adamw_options adamw;
 } lj_trainer_options;
 

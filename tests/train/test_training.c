@@ -39,7 +39,7 @@ static lj_corpus corpus_make(bool packed)
 
 static lj_recipe recipe_of(const char *out, const char *dtype, int64_t batch, int64_t accum)
 {
-    return (lj_recipe){.model = "fixture", .data = "memory", .eval_data = "", .tokenizer = "", .out = out, .dtype = dtype, .schedule = "cosine",
+    return (lj_recipe){.model = "fixture", .data = "memory", .eval_data = "", .tokenizer = "", .out = out, .dtype = dtype, .schedule = "cosine", .recompute = "none",
                        .steps = 20, .batch = batch, .seq = SEQ, .accum = accum, .threads = 2, .seed = 1, .warmup = 3, .keep = 2, .lr = 1e-3,
                        .decay_fraction = 0.2, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .adam_eps = 1e-8, .clip = 1.0, .shuffle = true,
                        .decay = true, .compile = true};
