@@ -56,6 +56,7 @@ const lj_command lj_commands[] = {
     {"completion", "bash|zsh", "print the shell's completion", "source <(ljperf completion bash)", NULL, 0, lj_command_completion},
     {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
+    {"kernels", "gemm", "the measured choice of provider for each shape of matrix product", NULL, NULL, 0, lj_command_kernels},
     {"inspect", "MODEL", "tensors, metadata and numbers of a model file or folder", NULL, NULL, 0, lj_command_inspect},
     {"convert", "MODEL FOLDER", "a GGUF, safetensors file or folder as a Hugging Face folder", NULL, LJ_KEYS(convert_keys), lj_command_convert},
     {"doctor", "[--merge A.json B.json ...]", "is this host, container or tree fit for the job?",

@@ -15,6 +15,7 @@ int lj_command_models(const lj_command_input *input);
 int lj_command_plot(const lj_command_input *input);
 int lj_command_man(const lj_command_input *input);
 int lj_command_completion(const lj_command_input *input);
+int lj_command_kernels(const lj_command_input *input);
 int lj_command_inspect(const lj_command_input *input);
 int lj_command_convert(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);
