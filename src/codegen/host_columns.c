@@ -57,15 +57,19 @@ static const char *at_column(const lj_printer *p, const char *array, char *buffe
     return buffer;
 }
 
-static void print_array(lj_printer *p, const char *name)
+static void print_start(lj_printer *p, const char *name)
 {
     char place[32];
-    bool one = is_one_block(p->group);
-    int64_t length = column_count(p->group).factor;
-    lj_print_line(p, "%s %s[%d];", type_of(p), name, one ? (int)(length ? length : 1) : LJ_COLUMN_BLOCK);
     open_columns(p);
     lj_print_line(p, "%s = %s;", at_column(p, name, place), lj_start_text(p->group->column_op, p->group->column_dtype));
     close(p);
+}
+
+static void print_array(lj_printer *p, const char *name)
+{
+    bool one = is_one_block(p->group);
+    int64_t length = column_count(p->group).factor;
+    lj_print_line(p, "%s %s[%d];", type_of(p), name, one ? (int)(length ? length : 1) : LJ_COLUMN_BLOCK);
 }
 
 /* place(to) takes `value` in. */
@@ -81,7 +85,7 @@ static const char *rounded(const lj_printer *p, const char *value, char *buffer,
     lj_text text;
     lj_text_init(&text);
     if (p->group->column_op == LJ_OP_sum && lj_dtype_rows[p->group->column_dtype].is_float)
-        lj_express_round(&text, p->group->column_dtype, value);
+        lj_express_round(&text, p->group->column_dtype, value, p->group->stmts[p->group->column_operand].clean);
     else
         lj_text_add(&text, "%s", value);
     snprintf(buffer, capacity, "%s", text.data ? text.data : "");
@@ -121,16 +125,20 @@ static void print_level_rows(lj_printer *p, int level, const char *name, const c
 /* Declares array `name` and leaves the level's totals there, not yet rounded. */
 static void print_level(lj_printer *p, int level, const char *name)
 {
-    char part[16], first[32], last[96], value[64];
+    char part[16], first[32], last[96], value[64], sum[16];
     snprintf(part, sizeof part, "u%d", level);
     snprintf(first, sizeof first, "r%d", level), snprintf(last, sizeof last, "least_i64(r%d + step%d, rows%d)", level, level, level);
-    print_array(p, name);
+    print_array(p, name), print_array(p, part);
     lj_print_line(p, "const int64_t rows%d = %s, step%d = step_rows(rows%d);", level, lj_dim_text(p->group->atoms[p->group->reduced[level]].dim),
                   level, level);
-    lj_print_line(p, "for (int64_t r%d = 0; r%d < rows%d; r%d += step%d) {", level, level, level, level, level);
+    lj_print_line(p, "for (int64_t r%d = 0; r%d < rows%d || r%d == 0; r%d += step%d) {", level, level, level, level, level, level);
     p->indent++;
-    print_array(p, part);
-    print_level_rows(p, level, part, first, last);
+    /* The first part is the total so far: adding it to the start would change no bit. */
+    lj_print_line(p, "%s *sum%d = r%d ? %s : %s;", type_of(p), level, level, part, name);
+    snprintf(sum, sizeof sum, "sum%d", level);
+    print_start(p, sum);
+    print_level_rows(p, level, sum, first, last);
+    lj_print_line(p, "if (r%d == 0) continue;", level);
     open_columns(p);
     print_combine(p, name, at_column(p, part, value));
     close(p);
@@ -141,12 +149,9 @@ static void print_level(lj_printer *p, int level, const char *name)
 static void print_tail(lj_printer *p, const char *total)
 {
     char place[32], value[96];
-    for (int i = 0; i < p->group->store_count; i++) {
-        lj_print_need(p, p->group->stores[i].statement);
-        lj_print_need_at(p, p->group->stores[i].at);
-    }
+    for (int i = 0; i < p->group->store_count; i++) lj_print_need_store(p, &p->group->stores[i]);
     lj_print_need_pointers(p, 0);
-    for (int i = 0; i < p->group->store_count; i++) lj_print_need_pointer(p, p->group->stores[i].buffer, p->group->stores[i].at);
+    for (int i = 0; i < p->group->store_count; i++) lj_print_store_pointers(p, &p->group->stores[i]);
     open_columns(p);
     for (int i = 0; i < p->group->stmt_count; i++)
         if (p->group->stmts[i].kind == LJ_STMT_TOTAL)
@@ -183,7 +188,7 @@ static void print_parts(lj_printer *p)
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, count);
     lj_print_line(p, "const int64_t part = %s, first = part * step0, last = least_i64(first + step0, rows0);", unit_index(p));
-    print_array(p, "u0");
+    print_array(p, "u0"), print_start(p, "u0");
     print_level_rows(p, 0, "u0", "first", "last");
     open_columns(p);
     lj_print_line(p, "scratch[part * (%s) + j] = %s;", columns, at_column(p, "u0", place));
@@ -198,7 +203,7 @@ static void print_finish(lj_printer *p)
     snprintf(value, sizeof value, "scratch[part * (%s) + j]", columns);
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, "1");
-    print_array(p, "t0");
+    print_array(p, "t0"), print_start(p, "t0");
     lj_print_line(p, "for (int64_t part = 0; part * step0 < rows0; part++)");
     p->indent++;
     open_columns(p);

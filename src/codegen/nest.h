@@ -67,6 +67,7 @@ typedef struct {
     int inner; /* inner loop that it varies with, -1: none */
     bool row;  /* varies with the outer loops (or is a reduction): not to be hoisted before them */
     int phase;
+    bool clean; /* a NaN here has no bits below those of a bf16, which makes rounding to bf16 cheaper */
 } lj_stmt;
 
 typedef struct {

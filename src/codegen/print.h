@@ -21,6 +21,7 @@ typedef struct {
         lj_affine base;
     } pointer[64];
     int pointer_count;
+    int phase;              /* of the open pass */
     const char *inner_name; /* the open inner loop's variable */
 } lj_printer;
 
@@ -49,6 +50,9 @@ void lj_print_close_loop(lj_printer *p);
 void lj_print_forget_rows(lj_printer *p);
 /* "p3[j]" or "b0[expr]". */
 const char *lj_place_text(lj_printer *p, int buffer, const lj_affine *at, bool in_loop);
+/* The same for what a store needs, and its pointers. */
+void lj_print_need_store(lj_printer *p, const lj_store *store);
+void lj_print_store_pointers(lj_printer *p, const lj_store *store);
 /* Prints a store of the open scope. */
 void lj_print_store(lj_printer *p, const lj_store *store);
 
