@@ -11,17 +11,10 @@ static lj_dim column_count(const lj_group *group)
     return group->atoms[group->inner[0]].dim;
 }
 
-static bool has_scratch(const lj_group *group)
+void lj_print_scratch(lj_printer *p)
 {
-    return group->reduced_count > 0 && group->outer_count == 0;
-}
-
-lj_dim lj_lowered_scratch(const lj_lowered *lowered)
-{
-    lj_dim bytes = {0};
-    if (lowered->group_count != 1 || !has_scratch(lowered->groups[0])) return bytes;
-    bool wide = lj_dtype_bytes(lowered->groups[0]->column_dtype) == 8;
-    return lj_dim_mul(column_count(lowered->groups[0]), lj_dim_const(LJ_COLUMN_PARTS * (wide ? 8 : 4)));
+    const char *type = lj_register_type(p->group->column_dtype);
+    lj_print_line(p, "%s *sums = (%s *)(scratch + %s);", type, type, lj_dim_text(p->group->scratch_at));
 }
 
 static const char *type_of(const lj_printer *p)
@@ -191,7 +184,7 @@ static void print_parts(lj_printer *p)
     print_array(p, "u0"), print_start(p, "u0");
     print_level_rows(p, 0, "u0", "first", "last");
     open_columns(p);
-    lj_print_line(p, "scratch[part * (%s) + j] = %s;", columns, at_column(p, "u0", place));
+    lj_print_line(p, "sums[part * (%s) + j] = %s;", columns, at_column(p, "u0", place));
     close(p);
     close(p);
 }
@@ -200,7 +193,7 @@ static void print_finish(lj_printer *p)
 {
     char columns[300], value[400];
     snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
-    snprintf(value, sizeof value, "scratch[part * (%s) + j]", columns);
+    snprintf(value, sizeof value, "sums[part * (%s) + j]", columns);
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, "1");
     print_array(p, "t0"), print_start(p, "t0");
@@ -231,14 +224,16 @@ void lj_host_columns(lj_printer *p, lj_printer *finish)
 {
     lj_print_line(p, "{");
     p->indent++;
-    lj_print_hoisted(p);
-    if (!has_scratch(p->group))
-        print_with_outer(p);
+    lj_print_hoisted_operand(p);
+    if (!lj_group_has_scratch(p->group))
+        lj_print_hoisted_stores(p), print_with_outer(p);
     else {
+        lj_print_scratch(p);
         print_parts(p);
         lj_print_line(finish, "{");
         finish->indent++;
-        lj_print_hoisted(finish);
+        lj_print_hoisted_stores(finish);
+        lj_print_scratch(finish);
         print_finish(finish);
         close(finish);
     }

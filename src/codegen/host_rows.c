@@ -290,7 +290,7 @@ void lj_host_rows(lj_printer *p)
     for (int i = 0; i < group->store_count; i++) flat &= group->stores[i].inner >= 0;
     lj_print_line(p, group->outer_count == 0 && !flat ? "if (thread == 0) {" : "{");
     p->indent++;
-    lj_print_hoisted(p);
+    lj_print_hoisted_stores(p);
     if (flat)
         print_flat(p);
     else if (group->outer_count == 0)

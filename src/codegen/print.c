@@ -61,9 +61,7 @@ const char *lj_dim_text(lj_dim dim)
 static void print_atom(lj_printer *p, lj_text *out, int atom)
 {
     const lj_atom *row = &p->group->atoms[atom];
-    if (row->kind == LJ_ATOM_STATEMENT)
-        lj_text_add(out, "(int64_t)v%d", row->statement);
-    else if (row->kind == LJ_ATOM_INNER)
+    if (row->kind == LJ_ATOM_INNER)
         lj_text_add(out, "%s", p->inner_name);
     else
         lj_text_add(out, "i%d", atom);
@@ -179,14 +177,18 @@ static void express(lj_printer *p, lj_text *out, const lj_stmt *stmt)
     }
 }
 
-/* An id that leads to memory is checked where it is loaded. */
-static void print_bound_checks(lj_printer *p, int statement)
+/* Ids are checked where they are loaded, against each table that they lead to. */
+static void print_ids(lj_printer *p, int statement)
 {
     for (int i = 0; i < p->group->atom_count; i++) {
         const lj_atom *atom = &p->group->atoms[i];
         if (atom->kind != LJ_ATOM_STATEMENT || atom->statement != statement) continue;
-        const char *refuse = p->dialect == LJ_DIALECT_CUDA_C ? "{ *error = 1; return; }" : "return 1;";
-        lj_print_line(p, "if ((uint64_t)v%d >= (uint64_t)(%s)) %s", statement, lj_dim_text(atom->dim), refuse);
+        if (p->dialect == LJ_DIALECT_CUDA_C) {
+            lj_print_line(p, "const int64_t i%d = checked_id((int64_t)v%d, %s, error);", i, statement, lj_dim_text(atom->dim));
+        } else {
+            lj_print_line(p, "const int64_t i%d = (int64_t)v%d;", i, statement);
+            lj_print_line(p, "if ((uint64_t)i%d >= (uint64_t)(%s)) return 1;", i, lj_dim_text(atom->dim));
+        }
     }
 }
 
@@ -214,7 +216,7 @@ static void print_statement(lj_printer *p, int statement)
     else
         express(p, &text, stmt);
     lj_print_line(p, "const %s v%d = %s;", lj_register_type(stmt->dtype), statement, keep_text(p, &text));
-    print_bound_checks(p, statement);
+    print_ids(p, statement);
 }
 
 static void print_derived(lj_printer *p, int atom)
@@ -306,10 +308,14 @@ static void hoist(lj_printer *p, int statement)
     for (int i = 0; i < stmt->operand_count; i++) hoist(p, stmt->operand[i]);
 }
 
-void lj_print_hoisted(lj_printer *p)
+void lj_print_hoisted_stores(lj_printer *p)
 {
     for (int i = 0; i < p->group->store_count; i++) hoist(p, p->group->stores[i].statement);
-    if (p->group->reduced_count) hoist(p, p->group->column_operand);
+}
+
+void lj_print_hoisted_operand(lj_printer *p)
+{
+    hoist(p, p->group->column_operand);
 }
 
 void lj_print_need_pointers(lj_printer *p, int inner)

@@ -34,8 +34,9 @@ void lj_print_affine(lj_printer *p, lj_text *out, const lj_affine *at);
 const char *lj_dim_text(lj_dim dim);
 const char *lj_affine_text(lj_printer *p, const lj_affine *at);
 
-/* Prints statements that do not vary with outer or inner loops and that the group's stores need. */
-void lj_print_hoisted(lj_printer *p);
+/* Prints statements that do not vary with outer or inner loops and that the group's stores, or a column group's operand, need. */
+void lj_print_hoisted_stores(lj_printer *p);
+void lj_print_hoisted_operand(lj_printer *p);
 /* Prints derived atoms and row statements that `statement` needs; marks the element statements among them as needed. */
 void lj_print_need(lj_printer *p, int statement);
 /* The same for a position that is not a statement's. */
