@@ -14,5 +14,6 @@ int lj_command_models(const lj_command_input *input);
 int lj_command_inspect(const lj_command_input *input);
 int lj_command_convert(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);
+int lj_command_image(const lj_command_input *input);
 
 #endif

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const double SCAN_SECONDS = 0.7;
-enum { MAX_DEPTH = 5, MAX_BINARIES = 6000 };
+enum { MAX_DEPTH = 5, MAX_BINARIES = 20000 };
 
 void lj_check_cuda_runtimes(lj_host *host, lj_findings *out)
 {
@@ -86,7 +85,7 @@ static void scan_folder(scan *s, const char *folder, int depth, bool programs)
 static void scan_begin(scan *s, lj_host *host, lj_findings *out)
 {
     static const char *const program_folders[] = {"/usr/local/bin", "/usr/local/sbin", "/opt/bin", "/app", "/workspace", "/opt/hpcx", "/usr/local/lib"};
-    *s = (scan){host, out, lj_now_s() + SCAN_SECONDS, json_array(), false};
+    *s = (scan){host, out, lj_now_s() + lj_host_scan_seconds(host), json_array(), false};
     json_t *sites = lj_python_sites(host), *site;
     size_t i;
     for (i = 0; i < sizeof program_folders / sizeof *program_folders; i++) {

@@ -217,7 +217,7 @@ void lj_check_package_requirements(lj_host *host, lj_findings *out)
 {
     json_t *packages = lj_python_packages(host), *package;
     size_t i;
-    double deadline = lj_now_s() + 0.8;
+    double deadline = lj_now_s() + lj_host_scan_seconds(host);
     bool cut = false;
     duplicates_judge(out, packages);
     shadows_judge(out, packages);
@@ -260,7 +260,7 @@ void lj_check_package_files(lj_host *host, lj_findings *out)
 {
     json_t *packages = lj_python_packages(host), *package, *components = json_object_get(host->manifest, "components"), *component;
     size_t i, listed = 0, checked = 0;
-    double deadline = lj_now_s() + 0.8;
+    double deadline = lj_now_s() + lj_host_scan_seconds(host);
     for (int pass = 0; pass < 2; pass++) /* the image's patched packages first, the rest while there is time */
         json_array_foreach(packages, i, package) {
             bool patched = false;

@@ -26,12 +26,17 @@ typedef struct {
     json_t *job;            /* normal form of --job (job.h); NULL: none */
     int ranks;              /* ranks of the job on this host, 0 unknown */
     int threads;            /* threads a rank will use, 0 = one for each processor */
+    double scan_seconds;    /* how long a check may look through a tree's files; 0 = the doctor's 0.7 s */
 } lj_host;
 
 /* Loads the rules; does not touch anything below root (that is left to children with a time-out). `root` and `data_dir` are
  * borrowed. LJ_ERR_NOT_FOUND: no data folder. Call lj_host_release also after a failure. */
 lj_status lj_host_init(lj_host *host, const char *root, const char *data_dir);
 void lj_host_release(lj_host *host);
+static inline double lj_host_scan_seconds(const lj_host *host)
+{
+    return host->scan_seconds > 0 ? host->scan_seconds : 0.7;
+}
 static inline bool lj_host_live(const lj_host *host)
 {
     return !*host->root;

@@ -84,7 +84,7 @@ static lj_status save(run_state *run)
     lj_train_loop *loop = run->loop;
     char *path;
     if (run->saved_step == loop->state.step) return LJ_OK;
-    LJ_TRY(lj_checkpoint_save(loop->trainer, &loop->state, loop->recipe, loop->tokenizer_folder, &path));
+    LJ_TRY(lj_checkpoint_save(loop->trainer, &loop->state, loop->recipe, &loop->tokenizer, &path));
     run->saved_step = loop->state.step;
     if (loop->on_save) loop->on_save(loop->user, loop, path);
     free(path);

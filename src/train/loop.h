@@ -15,7 +15,7 @@ struct lj_train_loop {
     const lj_recipe *recipe;
     lj_schedule schedule;
     const lj_rows *rows, *eval_rows; /* eval_rows may be NULL */
-    const char *tokenizer_folder;    /* "" = none */
+    lj_tokenizer_origin tokenizer;
     lj_train_state state;
     int64_t last_step;               /* the run ends after this step */
     int64_t stop_after;              /* leave after this step as if terminated; 0 = no */

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static lj_status recipe_check(const lj_recipe *r)
 {
@@ -127,6 +128,15 @@ static lj_status out_is_free(const lj_recipe *r)
     return lj_fail(LJ_ERR_INVALID, "%s already holds %zu checkpoint%s; go on with --resume, or choose another --out", r->out, count, count == 1 ? "" : "s");
 }
 
+/* The tokenizer that was trained with is the one to save: a folder named by --tokenizer, or the model's own. */
+static lj_tokenizer_origin tokenizer_origin(const lj_train_setup *s)
+{
+    struct stat info;
+    const char *named = s->recipe.tokenizer;
+    if (*named) return (lj_tokenizer_origin){stat(named, &info) == 0 && S_ISDIR(info.st_mode) ? named : "", NULL};
+    return (lj_tokenizer_origin){s->source.folder, s->source.weights ? lj_weights_gguf(s->source.weights) : NULL};
+}
+
 static lj_status open_all(lj_train_setup *s, bool resume)
 {
     LJ_TRY(recipe_check(&s->recipe));
@@ -149,7 +159,7 @@ static lj_status open_all(lj_train_setup *s, bool resume)
     s->loop.state.data_hash = hash;
     s->loop.trainer = s->trainer;
     s->loop.rows = &s->rows, s->loop.eval_rows = s->eval_rows.count ? &s->eval_rows : NULL;
-    s->loop.tokenizer_folder = s->source.folder ? s->source.folder : "";
+    s->loop.tokenizer = tokenizer_origin(s);
     s->loop.last_step = planned_steps(s);
     return LJ_OK;
 }
