@@ -247,7 +247,7 @@ static void cuda_columns(lj_printer *p, lj_printer *finish)
 {
     const lj_group *group = p->group;
     char columns[300];
-    snprintf(columns, sizeof columns, "%s", lj_dim_text(group->atoms[group->inner[0]].dim));
+    snprintf(columns, sizeof columns, "%s", lj_dim_factor(group->atoms[group->inner[0]].dim));
     open(p, "{");
     lj_print_hoisted_operand(p);
     if (group->outer_count) {
@@ -268,7 +268,7 @@ static void cuda_columns(lj_printer *p, lj_printer *finish)
     open_columns(p);
     print_start(p, "u0");
     print_level_rows(p, 0, "u0", "part * step0", "least_i64(part * step0 + step0, rows0)");
-    lj_print_line(p, "sums[part * (%s) + j] = u0;", columns);
+    lj_print_line(p, "sums[part * %s + j] = u0;", columns);
     close(p), close(p), close(p);
     open(finish, "{");
     lj_print_hoisted_stores(finish);
@@ -276,7 +276,7 @@ static void cuda_columns(lj_printer *p, lj_printer *finish)
     lj_print_line(finish, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(group->atoms[group->reduced[0]].dim));
     open_columns(finish);
     char value[400];
-    snprintf(value, sizeof value, "sums[part * (%s) + j]", columns);
+    snprintf(value, sizeof value, "sums[part * %s + j]", columns);
     print_start(finish, "t0");
     lj_print_line(finish, "for (int64_t part = 0; part * step0 < rows0; part++) {");
     finish->indent++;

@@ -161,7 +161,7 @@ static void open_units(lj_printer *p, const char *others)
     char columns[300], count[700];
     snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
     if (!one) lj_print_line(p, "const int64_t blocks = (%s + %d) / %d;", columns, LJ_COLUMN_BLOCK - 1, LJ_COLUMN_BLOCK);
-    snprintf(count, sizeof count, one ? "%s" : "(%s) * blocks", others);
+    snprintf(count, sizeof count, one ? "%s" : "%s * blocks", others);
     lj_host_share(p, count, 1);
     lj_print_line(p, "for (int64_t unit = begin; unit < end; unit++) {");
     p->indent++;
@@ -177,14 +177,14 @@ static void print_parts(lj_printer *p)
 {
     char count[16], place[32], columns[300];
     snprintf(count, sizeof count, "%d", LJ_COLUMN_PARTS);
-    snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
+    snprintf(columns, sizeof columns, "%s", lj_dim_factor(column_count(p->group)));
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, count);
     lj_print_line(p, "const int64_t part = %s, first = part * step0, last = least_i64(first + step0, rows0);", unit_index(p));
     print_array(p, "u0"), print_start(p, "u0");
     print_level_rows(p, 0, "u0", "first", "last");
     open_columns(p);
-    lj_print_line(p, "sums[part * (%s) + j] = %s;", columns, at_column(p, "u0", place));
+    lj_print_line(p, "sums[part * %s + j] = %s;", columns, at_column(p, "u0", place));
     close(p);
     close(p);
 }
@@ -192,8 +192,8 @@ static void print_parts(lj_printer *p)
 static void print_finish(lj_printer *p)
 {
     char columns[300], value[400];
-    snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
-    snprintf(value, sizeof value, "sums[part * (%s) + j]", columns);
+    snprintf(columns, sizeof columns, "%s", lj_dim_factor(column_count(p->group)));
+    snprintf(value, sizeof value, "sums[part * %s + j]", columns);
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, "1");
     print_array(p, "t0"), print_start(p, "t0");

@@ -42,9 +42,9 @@ void lj_print_outer_indices(lj_printer *p)
     lj_dim inside = lj_dim_const(1);
     for (int i = group->outer_count - 1; i >= 0; i--) {
         char index[1200] = "row";
-        if (i < group->outer_count - 1) snprintf(index, sizeof index, "row / (%s)", lj_dim_text(inside));
+        if (i < group->outer_count - 1) snprintf(index, sizeof index, "row / %s", lj_dim_factor(inside));
         if (i > 0 && atom_is_used(group, group->outer[i]))
-            lj_print_line(p, "const int64_t i%d = %s %% (%s);", group->outer[i], index, lj_dim_text(group->atoms[group->outer[i]].dim));
+            lj_print_line(p, "const int64_t i%d = %s %% %s;", group->outer[i], index, lj_dim_factor(group->atoms[group->outer[i]].dim));
         else if (atom_is_used(group, group->outer[i]))
             lj_print_line(p, "const int64_t i%d = %s;", group->outer[i], index);
         inside = lj_dim_mul(inside, group->atoms[group->outer[i]].dim);

@@ -58,6 +58,15 @@ const char *lj_dim_text(lj_dim dim)
     return buffer;
 }
 
+const char *lj_dim_factor(lj_dim dim)
+{
+    const char *text = lj_dim_text(dim);
+    if (!strchr(text, ' ')) return text;
+    char *buffer = turn_buffer();
+    snprintf(buffer, 1024, "(%.1000s)", text);
+    return buffer;
+}
+
 static void print_atom(lj_printer *p, lj_text *out, int atom)
 {
     const lj_atom *row = &p->group->atoms[atom];
@@ -187,7 +196,7 @@ static void print_ids(lj_printer *p, int statement)
             lj_print_line(p, "const int64_t i%d = checked_id((int64_t)v%d, %s, error);", i, statement, lj_dim_text(atom->dim));
         } else {
             lj_print_line(p, "const int64_t i%d = (int64_t)v%d;", i, statement);
-            lj_print_line(p, "if ((uint64_t)i%d >= (uint64_t)(%s)) return 1;", i, lj_dim_text(atom->dim));
+            lj_print_line(p, "if ((uint64_t)i%d >= (uint64_t)%s) return 1;", i, lj_dim_factor(atom->dim));
         }
     }
 }
@@ -224,8 +233,8 @@ static void print_derived(lj_printer *p, int atom)
     const lj_atom *row = &p->group->atoms[atom];
     if (p->atom_done[atom]) return;
     p->atom_done[atom] = true;
-    lj_print_line(p, "const int64_t i%d = (%s) %c (%s);", atom, lj_affine_text(p, row->from), row->kind == LJ_ATOM_QUOTIENT ? '/' : '%',
-                  lj_dim_text(row->dim));
+    lj_print_line(p, "const int64_t i%d = (%s) %c %s;", atom, lj_affine_text(p, row->from), row->kind == LJ_ATOM_QUOTIENT ? '/' : '%',
+                  lj_dim_factor(row->dim));
 }
 
 /* Derived atoms that vary with the open inner loop. */

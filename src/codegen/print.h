@@ -32,6 +32,8 @@ void lj_print_dim(lj_text *out, lj_dim dim);
 void lj_print_affine(lj_printer *p, lj_text *out, const lj_affine *at);
 /* Text in one of a few buffers of the thread, for use in lj_print_line. */
 const char *lj_dim_text(lj_dim dim);
+/* The same as a factor: in parentheses when it is a product. */
+const char *lj_dim_factor(lj_dim dim);
 const char *lj_affine_text(lj_printer *p, const lj_affine *at);
 
 /* Prints statements that do not vary with outer or inner loops and that the group's stores, or a column group's operand, need. */

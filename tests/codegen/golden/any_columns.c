@@ -24,7 +24,7 @@ static __attribute__((noinline)) int any_columns_body(const double *restrict b0,
         double *sums = (double *)(scratch + 0);
         const int64_t rows0 = s1, step0 = step_rows(rows0);
         const int64_t blocks = (s0 + 1023) / 1024;
-        const int64_t count = (16) * blocks;
+        const int64_t count = 16 * blocks;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t unit = begin; unit < end; unit++) {
             const int64_t c0 = unit % blocks * 1024, c1 = least_i64(c0 + 1024, s0);
@@ -41,7 +41,7 @@ static __attribute__((noinline)) int any_columns_body(const double *restrict b0,
                 }
             }
             for (int64_t j = c0; j < c1; j++) {
-                sums[part * (s0) + j] = u0[j - c0];
+                sums[part * s0 + j] = u0[j - c0];
             }
         }
     }
@@ -60,7 +60,7 @@ static __attribute__((noinline)) int any_columns_finish_body(const double *restr
         double *sums = (double *)(scratch + 0);
         const int64_t rows0 = s1, step0 = step_rows(rows0);
         const int64_t blocks = (s0 + 1023) / 1024;
-        const int64_t count = (1) * blocks;
+        const int64_t count = 1 * blocks;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t unit = begin; unit < end; unit++) {
             const int64_t c0 = unit % blocks * 1024, c1 = least_i64(c0 + 1024, s0);
@@ -70,7 +70,7 @@ static __attribute__((noinline)) int any_columns_finish_body(const double *restr
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = c0; j < c1; j++) {
-                    t0[j - c0] = t0[j - c0] + sums[part * (s0) + j];
+                    t0[j - c0] = t0[j - c0] + sums[part * s0 + j];
                 }
             for (int64_t j = c0; j < c1; j++) {
                 const double v1 = t0[j - c0];

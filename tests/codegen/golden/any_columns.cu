@@ -42,7 +42,7 @@ static __device__ int any_columns_body(const double *__restrict__ b0, unsigned c
                     const double v0 = p0[j];
                     u0 = u0 + v0;
                 }
-                sums[part * (s0) + j] = u0;
+                sums[part * s0 + j] = u0;
             }
         }
     }
@@ -64,7 +64,7 @@ static __device__ int any_columns_finish_body(const double *__restrict__ b1, dou
         for (int64_t j = thread; j < s0; j += threads) {
             double t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (s0) + j];
+                t0 = t0 + sums[part * s0 + j];
             }
             const double v1 = t0;
             const double v2 = b1[j];

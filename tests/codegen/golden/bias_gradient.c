@@ -54,7 +54,7 @@ static __attribute__((noinline)) int bias_gradient_body(const uint16_t *restrict
         float *sums = (float *)(scratch + 0);
         const int64_t rows0 = s1, step0 = step_rows(rows0);
         const int64_t blocks = (1300 + 1023) / 1024;
-        const int64_t count = (16) * blocks;
+        const int64_t count = 16 * blocks;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t unit = begin; unit < end; unit++) {
             const int64_t c0 = unit % blocks * 1024, c1 = least_i64(c0 + 1024, 1300);
@@ -89,7 +89,7 @@ static __attribute__((noinline)) int bias_gradient_body(const uint16_t *restrict
                 }
             }
             for (int64_t j = c0; j < c1; j++) {
-                sums[part * (1300) + j] = u0[j - c0];
+                sums[part * 1300 + j] = u0[j - c0];
             }
         }
     }
@@ -109,7 +109,7 @@ static __attribute__((noinline)) int bias_gradient_finish_body(uint16_t *restric
         float *sums = (float *)(scratch + 0);
         const int64_t rows0 = s1, step0 = step_rows(rows0);
         const int64_t blocks = (1300 + 1023) / 1024;
-        const int64_t count = (1) * blocks;
+        const int64_t count = 1 * blocks;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t unit = begin; unit < end; unit++) {
             const int64_t c0 = unit % blocks * 1024, c1 = least_i64(c0 + 1024, 1300);
@@ -119,7 +119,7 @@ static __attribute__((noinline)) int bias_gradient_finish_body(uint16_t *restric
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = c0; j < c1; j++) {
-                    t0[j - c0] = t0[j - c0] + sums[part * (1300) + j];
+                    t0[j - c0] = t0[j - c0] + sums[part * 1300 + j];
                 }
             for (int64_t j = c0; j < c1; j++) {
                 const float v1 = round_bf16_clean(t0[j - c0]);

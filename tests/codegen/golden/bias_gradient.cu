@@ -77,7 +77,7 @@ static __device__ int bias_gradient_body(const uint16_t *__restrict__ b0, unsign
                     }
                     u0 = u0 + round_bf16_clean(t1);
                 }
-                sums[part * (1300) + j] = u0;
+                sums[part * 1300 + j] = u0;
             }
         }
     }
@@ -100,7 +100,7 @@ static __device__ int bias_gradient_finish_body(uint16_t *__restrict__ b1, unsig
         for (int64_t j = thread; j < 1300; j += threads) {
             float t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (1300) + j];
+                t0 = t0 + sums[part * 1300 + j];
             }
             const float v1 = round_bf16_clean(t0);
             const float v3 = round_bf16_clean(v1 * v2);

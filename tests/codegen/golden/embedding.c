@@ -53,7 +53,7 @@ static __attribute__((noinline)) int embedding_body(const int32_t *restrict b0, 
             const int64_t i2 = row;
             const int32_t v0 = b0[i2];
             const int64_t i4 = (int64_t)v0;
-            if ((uint64_t)i4 >= (uint64_t)(100)) return 1;
+            if ((uint64_t)i4 >= (uint64_t)100) return 1;
             const uint16_t *p0 = b1 + i4 * 72;
             uint16_t *p1 = b2 + i2 * 72;
             for (int64_t j = 0; j < 72; j++) {

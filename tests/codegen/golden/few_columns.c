@@ -39,7 +39,7 @@ static __attribute__((noinline)) int few_columns_body(const float *restrict b0, 
                 }
             }
             for (int64_t j = 0; j < 3; j++) {
-                sums[part * (3) + j] = u0[j];
+                sums[part * 3 + j] = u0[j];
             }
         }
     }
@@ -66,7 +66,7 @@ static __attribute__((noinline)) int few_columns_finish_body(float *restrict b1,
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = 0; j < 3; j++) {
-                    t0[j] = t0[j] + sums[part * (3) + j];
+                    t0[j] = t0[j] + sums[part * 3 + j];
                 }
             for (int64_t j = 0; j < 3; j++) {
                 const float v1 = t0[j];

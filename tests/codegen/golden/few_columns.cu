@@ -42,7 +42,7 @@ static __device__ int few_columns_body(const float *__restrict__ b0, unsigned ch
                     const float v0 = p0[j];
                     u0 = u0 + v0;
                 }
-                sums[part * (3) + j] = u0;
+                sums[part * 3 + j] = u0;
             }
         }
     }
@@ -64,7 +64,7 @@ static __device__ int few_columns_finish_body(float *__restrict__ b1, unsigned c
         for (int64_t j = thread; j < 3; j += threads) {
             float t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (3) + j];
+                t0 = t0 + sums[part * 3 + j];
             }
             const float v1 = t0;
             b1[j] = v1;

@@ -34,7 +34,7 @@ static __attribute__((noinline)) int gathered_columns_body(const int32_t *restri
             for (int64_t i2 = first; i2 < last; i2++) {
                 const int32_t v0 = b0[i2];
                 const int64_t i3 = (int64_t)v0;
-                if ((uint64_t)i3 >= (uint64_t)(50)) return 1;
+                if ((uint64_t)i3 >= (uint64_t)50) return 1;
                 const float *p0 = b1 + i3 * 18;
                 const float *p1 = b2 + i2 * 18;
                 for (int64_t j = 0; j < 18; j++) {
@@ -45,7 +45,7 @@ static __attribute__((noinline)) int gathered_columns_body(const int32_t *restri
                 }
             }
             for (int64_t j = 0; j < 18; j++) {
-                sums[part * (18) + j] = u0[j];
+                sums[part * 18 + j] = u0[j];
             }
         }
     }
@@ -72,7 +72,7 @@ static __attribute__((noinline)) int gathered_columns_finish_body(float *restric
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = 0; j < 18; j++) {
-                    t0[j] = t0[j] + sums[part * (18) + j];
+                    t0[j] = t0[j] + sums[part * 18 + j];
                 }
             for (int64_t j = 0; j < 18; j++) {
                 const float v4 = t0[j];

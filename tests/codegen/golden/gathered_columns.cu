@@ -53,7 +53,7 @@ static __device__ int gathered_columns_body(const int32_t *__restrict__ b0, cons
                     const float v3 = v1 * v2;
                     u0 = u0 + v3;
                 }
-                sums[part * (18) + j] = u0;
+                sums[part * 18 + j] = u0;
             }
         }
     }
@@ -75,7 +75,7 @@ static __device__ int gathered_columns_finish_body(float *__restrict__ b3, unsig
         for (int64_t j = thread; j < 18; j += threads) {
             float t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (18) + j];
+                t0 = t0 + sums[part * 18 + j];
             }
             const float v4 = t0;
             b3[j] = v4;

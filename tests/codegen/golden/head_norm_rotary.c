@@ -87,8 +87,8 @@ static __attribute__((noinline)) int head_norm_rotary_body(const uint16_t *restr
         const int64_t count = s0 * s1 * 8;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t row = begin; row < end; row++) {
-            const int64_t i3 = row % (8);
-            const int64_t i2 = row / (8);
+            const int64_t i3 = row % 8;
+            const int64_t i2 = row / 8;
             const uint16_t *p0 = b0 + i2 * 512 + i3 * 64;
             float a5[16] = {0}, t5[64];
             for (int64_t j = 0; j < 64; j++) {
@@ -104,7 +104,7 @@ static __attribute__((noinline)) int head_norm_rotary_body(const uint16_t *restr
             const float v10 = 1 / sqrt_f32(v9);
             const int32_t v14 = b3[i2];
             const int64_t i6 = (int64_t)v14;
-            if ((uint64_t)i6 >= (uint64_t)(300)) return 1;
+            if ((uint64_t)i6 >= (uint64_t)300) return 1;
             const float *p1 = b1 + i6 * 64;
             const uint16_t *p2 = b0 + 32 + i2 * 512 + i3 * 64;
             const float *p3 = b2 + i6 * 64;

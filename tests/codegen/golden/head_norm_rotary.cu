@@ -85,8 +85,8 @@ static __device__ int head_norm_rotary_body(const uint16_t *__restrict__ b0, con
         const float v6 = 0.015625f;
         const float v8 = 9.99999975e-06f;
         for (int64_t row = blockIdx.x; row < s0 * s1 * 8; row += gridDim.x) {
-            const int64_t i3 = row % (8);
-            const int64_t i2 = row / (8);
+            const int64_t i3 = row % 8;
+            const int64_t i2 = row / 8;
             float a5 = 0;
             const uint16_t *p0 = b0 + i2 * 512 + i3 * 64;
             for (int64_t j = threadIdx.x; j < 64; j += blockDim.x) {

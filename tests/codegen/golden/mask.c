@@ -35,8 +35,8 @@ static __attribute__((noinline)) int mask_body(const float *restrict b0, float *
         const int64_t count = s0 * s1;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t row = begin; row < end; row++) {
-            const int64_t i2 = row % (s1);
-            const int64_t i1 = row / (s1);
+            const int64_t i2 = row % s1;
+            const int64_t i1 = row / s1;
             const int32_t v1 = (i2) > INT32_MAX ? INT32_MAX : (i2) < INT32_MIN ? INT32_MIN : (int32_t)(i2);
             const float *p0 = b0 + i1 * s1 * s1 + i2 * s1;
             float *p1 = b1 + i1 * s1 * s1 + i2 * s1;

@@ -37,8 +37,8 @@ static __device__ int mask_body(const float *__restrict__ b0, float *__restrict_
         const int32_t v4 = 5;
         const float v10 = -inf_f32();
         for (int64_t row = blockIdx.x; row < s0 * s1; row += gridDim.x) {
-            const int64_t i2 = row % (s1);
-            const int64_t i1 = row / (s1);
+            const int64_t i2 = row % s1;
+            const int64_t i1 = row / s1;
             const int32_t v1 = (i2) > INT32_MAX ? INT32_MAX : (i2) < INT32_MIN ? INT32_MIN : (int32_t)(i2);
             const float *p0 = b0 + i1 * s1 * s1 + i2 * s1;
             float *p1 = b1 + i1 * s1 * s1 + i2 * s1;

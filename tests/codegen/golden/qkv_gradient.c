@@ -50,11 +50,11 @@ static __attribute__((noinline)) int qkv_gradient_body(const uint16_t *restrict 
         const int64_t count = s0 * s1 * 9;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t row = begin; row < end; row++) {
-            const int64_t i3 = row % (9);
-            const int64_t i2 = row / (9);
+            const int64_t i3 = row % 9;
+            const int64_t i2 = row / 9;
             const int32_t v2 = b5[i2];
             const int64_t i5 = (int64_t)v2;
-            if ((uint64_t)i5 >= (uint64_t)(300)) return 1;
+            if ((uint64_t)i5 >= (uint64_t)300) return 1;
             const uint16_t *p0 = b0 + i2 * 576 + i3 * 64;
             const float *p1 = b3 + i5 * 64;
             const uint16_t *p2 = b0 + 32 + i2 * 576 + i3 * 64;
@@ -89,11 +89,11 @@ static __attribute__((noinline)) int qkv_gradient_body(const uint16_t *restrict 
         const int64_t count = s0 * s1 * 3;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t row = begin; row < end; row++) {
-            const int64_t i3 = row % (3);
-            const int64_t i2 = row / (3);
+            const int64_t i3 = row % 3;
+            const int64_t i2 = row / 3;
             const int32_t v2 = b5[i2];
             const int64_t i5 = (int64_t)v2;
-            if ((uint64_t)i5 >= (uint64_t)(300)) return 1;
+            if ((uint64_t)i5 >= (uint64_t)300) return 1;
             const uint16_t *p0 = b1 + i2 * 192 + i3 * 64;
             const float *p1 = b3 + i5 * 64;
             const uint16_t *p2 = b1 + 32 + i2 * 192 + i3 * 64;

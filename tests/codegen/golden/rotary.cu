@@ -58,8 +58,8 @@ static __device__ int rotary_body(const uint16_t *__restrict__ b0, const float *
     (void)threads;
     {
         for (int64_t row = blockIdx.x; row < s0 * s1 * 9; row += gridDim.x) {
-            const int64_t i3 = row % (9);
-            const int64_t i2 = row / (9);
+            const int64_t i3 = row % 9;
+            const int64_t i2 = row / 9;
             const int32_t v2 = b3[i2];
             const int64_t i5 = checked_id((int64_t)v2, 300, error);
             const uint16_t *p0 = b0 + i2 * 576 + i3 * 64;

@@ -61,8 +61,8 @@ static __attribute__((noinline)) int transposed_body(const uint16_t *restrict b0
         const int64_t count = s0 * s1 * 6;
         const int64_t begin = share_begin(count, 1, thread, threads), end = share_begin(count, 1, thread + 1, threads);
         for (int64_t row = begin; row < end; row++) {
-            const int64_t i3 = row % (s1);
-            const int64_t i2 = row / (s1) % (6);
+            const int64_t i3 = row % s1;
+            const int64_t i2 = row / s1 % 6;
             const int64_t i1 = row / (s1 * 6);
             const uint16_t *p0 = b1 + i1 * s1 * 96 + i2 * 16 + i3 * 96;
             const uint16_t *p1 = b2 + i1 * s1 * 96 + i2 * s1 * 16 + i3 * 16;

@@ -61,8 +61,8 @@ static __device__ int transposed_body(const uint16_t *__restrict__ b0, const uin
     }
     {
         for (int64_t row = blockIdx.x; row < s0 * s1 * 6; row += gridDim.x) {
-            const int64_t i3 = row % (s1);
-            const int64_t i2 = row / (s1) % (6);
+            const int64_t i3 = row % s1;
+            const int64_t i2 = row / s1 % 6;
             const int64_t i1 = row / (s1 * 6);
             const uint16_t *p0 = b1 + i1 * s1 * 96 + i2 * 16 + i3 * 96;
             const uint16_t *p1 = b2 + i1 * s1 * 96 + i2 * s1 * 16 + i3 * 16;

@@ -64,7 +64,7 @@ static __attribute__((noinline)) int two_totals_body(const uint16_t *restrict b0
                 }
             }
             for (int64_t j = 0; j < 48; j++) {
-                sums[part * (48) + j] = u0[j];
+                sums[part * 48 + j] = u0[j];
             }
         }
     }
@@ -87,7 +87,7 @@ static __attribute__((noinline)) int two_totals_body(const uint16_t *restrict b0
                 }
             }
             for (int64_t j = 0; j < 20; j++) {
-                sums[part * (20) + j] = u0[j];
+                sums[part * 20 + j] = u0[j];
             }
         }
     }
@@ -114,7 +114,7 @@ static __attribute__((noinline)) int two_totals_finish_body(float *restrict b2, 
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = 0; j < 48; j++) {
-                    t0[j] = t0[j] + sums[part * (48) + j];
+                    t0[j] = t0[j] + sums[part * 48 + j];
                 }
             for (int64_t j = 0; j < 48; j++) {
                 const float v2 = t0[j];
@@ -134,7 +134,7 @@ static __attribute__((noinline)) int two_totals_finish_body(float *restrict b2, 
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = 0; j < 20; j++) {
-                    t0[j] = ((t0[j] >= sums[part * (20) + j]) | (t0[j] != t0[j])) ? t0[j] : sums[part * (20) + j];
+                    t0[j] = ((t0[j] >= sums[part * 20 + j]) | (t0[j] != t0[j])) ? t0[j] : sums[part * 20 + j];
                 }
             for (int64_t j = 0; j < 20; j++) {
                 const double v1 = t0[j];

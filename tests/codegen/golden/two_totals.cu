@@ -63,7 +63,7 @@ static __device__ int two_totals_body(const uint16_t *__restrict__ b0, const dou
                     const float v1 = v0;
                     u0 = u0 + v1;
                 }
-                sums[part * (48) + j] = u0;
+                sums[part * 48 + j] = u0;
             }
         }
     }
@@ -78,7 +78,7 @@ static __device__ int two_totals_body(const uint16_t *__restrict__ b0, const dou
                     const double v0 = p0[j];
                     u0 = ((u0 >= v0) | (u0 != u0)) ? u0 : v0;
                 }
-                sums[part * (20) + j] = u0;
+                sums[part * 20 + j] = u0;
             }
         }
     }
@@ -100,7 +100,7 @@ static __device__ int two_totals_finish_body(float *__restrict__ b2, double *__r
         for (int64_t j = thread; j < 48; j += threads) {
             float t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (48) + j];
+                t0 = t0 + sums[part * 48 + j];
             }
             const float v2 = t0;
             b2[j] = v2;
@@ -112,7 +112,7 @@ static __device__ int two_totals_finish_body(float *__restrict__ b2, double *__r
         for (int64_t j = thread; j < 20; j += threads) {
             double t0 = -inf_f64();
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = ((t0 >= sums[part * (20) + j]) | (t0 != t0)) ? t0 : sums[part * (20) + j];
+                t0 = ((t0 >= sums[part * 20 + j]) | (t0 != t0)) ? t0 : sums[part * 20 + j];
             }
             const double v1 = t0;
             b3[j] = v1;

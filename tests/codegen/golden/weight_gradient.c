@@ -76,7 +76,7 @@ static __attribute__((noinline)) int weight_gradient_body(const uint16_t *restri
                 }
             }
             for (int64_t j = 0; j < 576; j++) {
-                sums[part * (576) + j] = u0[j];
+                sums[part * 576 + j] = u0[j];
             }
         }
     }
@@ -103,7 +103,7 @@ static __attribute__((noinline)) int weight_gradient_finish_body(float *restrict
             }
             for (int64_t part = 0; part * step0 < rows0; part++)
                 for (int64_t j = 0; j < 576; j++) {
-                    t0[j] = t0[j] + sums[part * (576) + j];
+                    t0[j] = t0[j] + sums[part * 576 + j];
                 }
             for (int64_t j = 0; j < 576; j++) {
                 const float v7 = t0[j];

@@ -68,7 +68,7 @@ static __device__ int weight_gradient_body(const uint16_t *__restrict__ b0, cons
                     }
                     u0 = u0 + t1;
                 }
-                sums[part * (576) + j] = u0;
+                sums[part * 576 + j] = u0;
             }
         }
     }
@@ -90,7 +90,7 @@ static __device__ int weight_gradient_finish_body(float *__restrict__ b3, unsign
         for (int64_t j = thread; j < 576; j += threads) {
             float t0 = 0;
             for (int64_t part = 0; part * step0 < rows0; part++) {
-                t0 = t0 + sums[part * (576) + j];
+                t0 = t0 + sums[part * 576 + j];
             }
             const float v7 = t0;
             b3[j] = v7;
