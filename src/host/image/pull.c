@@ -33,7 +33,7 @@ static lj_status login_check(const json_t *manifest, const char *registry)
     lj_program_options options = {.timeout_s = 10};
     lj_program_result result;
     if (!json_is_true(lj_json_at(manifest, "registry.login"))) return LJ_OK;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     bool in = result.code == 0;
     lj_program_release(&result);
     return in ? LJ_OK : lj_fail(LJ_ERR_INVALID, "%s: image %s needs a login first; run: skopeo login %s (user and password of the Alibaba Cloud container registry)", registry, lj_json_text(manifest, "name"), registry);
@@ -47,7 +47,7 @@ static lj_status digest_read(const char *reference, const char *registry, bool t
     const char *argv[] = {"skopeo", "inspect", tls ? "--tls-verify=true" : "--tls-verify=false", "--format", "{{.Digest}}", source, NULL};
     lj_program_options options = {.timeout_s = 120};
     lj_program_result result;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     lj_status status = result.code == 0 && result.output.data ? LJ_OK : skopeo_failed("read", reference, &result, registry);
     if (status == LJ_OK) {
         snprintf(digest, 80, "%.79s", result.output.data);
@@ -69,7 +69,7 @@ static lj_status copy_pinned(const char *reference, const char *registry, const 
     const char *argv[] = {"skopeo", "copy", o->tls_verify ? "--src-tls-verify=true" : "--src-tls-verify=false", "--preserve-digests", source, target, NULL};
     lj_program_options options = {.passthrough = !o->quiet, .timeout_s = 0};
     lj_program_result result;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     lj_status status = result.code == 0 ? LJ_OK : skopeo_failed("copy", reference, &result, registry);
     lj_program_release(&result);
     return status;
