@@ -36,6 +36,9 @@ static const lj_config_key tokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ
 static const lj_config_key detokenize_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_special};
 static const lj_config_key data_keys[] = {LJ_CFG_model, LJ_CFG_tokenizer, LJ_CFG_end_token, LJ_CFG_chat_format, LJ_CFG_samples};
 
+static const lj_config_key comm_keys[] = {LJ_CFG_collective, LJ_CFG_ranks, LJ_CFG_processes, LJ_CFG_buffers, LJ_CFG_in_place, LJ_CFG_min_bytes, LJ_CFG_max_bytes,
+                                          LJ_CFG_compare,    LJ_CFG_rounds, LJ_CFG_svg,      LJ_CFG_effort,  LJ_CFG_python};
+
 const lj_command lj_commands[] = {
     {"benchmark", "", "how fast a model trains here, and how close to the limit",
      "A model that does not fit is measured by parts, each at its true width, and the step of all its layers is summed from them.\n"
@@ -77,6 +80,11 @@ const lj_command lj_commands[] = {
      "Bytes come out as they went in. --no-special leaves out special tokens.", LJ_KEYS(detokenize_keys), lj_command_detokenize},
     {"data", "show FILE...", "what is in a data set: counts, lengths, first samples with their loss marks",
      "FILE is text, jsonl or a folder of them (with --model), or the prefix of a .bin and .idx.", LJ_KEYS(data_keys), lj_command_data},
+    {"comm", "bench|tune", "collectives: how fast they are here, beside other libraries",
+     "bench: time, bandwidth and correctness of each size; --compare mpi,gloo runs the peers installed, in turns. Bytes are those a rank contributes\n"
+     "(all_gather, all_to_all: to each rank) or gets (reduce_scatter); the mean is the best of 5 means over calls back to back.\n"
+     "tune: measures the algorithms and keeps the cost model that ACCL chooses by.",
+     LJ_KEYS(comm_keys), lj_command_comm},
 };
 
 const size_t lj_command_count = sizeof lj_commands / sizeof *lj_commands;

@@ -23,5 +23,6 @@ int lj_command_image(const lj_command_input *input);
 int lj_command_tokenize(const lj_command_input *input);
 int lj_command_detokenize(const lj_command_input *input);
 int lj_command_data(const lj_command_input *input);
+int lj_command_comm(const lj_command_input *input);
 
 #endif
