@@ -2,6 +2,25 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 
+static const lj_config_key benchmark_keys[] = {LJ_CFG_model,  LJ_CFG_batch, LJ_CFG_seq,       LJ_CFG_accum,     LJ_CFG_steps,  LJ_CFG_warmup,
+                                               LJ_CFG_dtype,  LJ_CFG_layers, LJ_CFG_parts,    LJ_CFG_memory,    LJ_CFG_compile, LJ_CFG_data,
+                                               LJ_CFG_tokenizer, LJ_CFG_lr, LJ_CFG_clip,      LJ_CFG_deepspeed, LJ_CFG_csv,
+                                               LJ_CFG_profile};
+static const lj_config_key compile_keys[] = {LJ_CFG_model, LJ_CFG_program, LJ_CFG_layers, LJ_CFG_batch, LJ_CFG_seq,
+                                             LJ_CFG_dtype, LJ_CFG_compile, LJ_CFG_dump_after, LJ_CFG_disable};
+/* Everything a recipe has, and what steers a run without being part of it. */
+static const lj_config_key train_keys[] = {
+    LJ_CFG_model,         LJ_CFG_data,      LJ_CFG_eval_data, LJ_CFG_tokenizer, LJ_CFG_out,          LJ_CFG_steps,  LJ_CFG_epochs,
+    LJ_CFG_batch,         LJ_CFG_seq,       LJ_CFG_accum,     LJ_CFG_dtype,     LJ_CFG_lr,           LJ_CFG_min_lr, LJ_CFG_schedule,
+    LJ_CFG_warmup,        LJ_CFG_decay_fraction, LJ_CFG_decay, LJ_CFG_weight_decay, LJ_CFG_beta1,    LJ_CFG_beta2,  LJ_CFG_adam_eps,
+    LJ_CFG_clip,          LJ_CFG_eval_fraction, LJ_CFG_eval_every, LJ_CFG_save_every, LJ_CFG_keep,   LJ_CFG_resume, LJ_CFG_stop_after,
+    LJ_CFG_max_loss_jump, LJ_CFG_shuffle,   LJ_CFG_compile,   LJ_CFG_allow_missing, LJ_CFG_random_weights, LJ_CFG_deepspeed, LJ_CFG_layers,
+    LJ_CFG_parts,         LJ_CFG_memory,    LJ_CFG_csv};
+static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_CFG_max_tokens, LJ_CFG_dtype, LJ_CFG_temperature,
+                                              LJ_CFG_top_k,   LJ_CFG_top_p,  LJ_CFG_min_p,      LJ_CFG_repetition_penalty, LJ_CFG_stop,
+                                              LJ_CFG_context, LJ_CFG_tokenizer, LJ_CFG_random_weights, LJ_CFG_ids};
+static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq, LJ_CFG_dtype, LJ_CFG_random_weights};
+static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_size, LJ_CFG_overwrite};
 static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CFG_job,   LJ_CFG_all,            LJ_CFG_bundle, LJ_CFG_watch,
                                             LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir};
 static const lj_config_key image_keys[] = {LJ_CFG_data_dir,       LJ_CFG_root,     LJ_CFG_image,    LJ_CFG_all,           LJ_CFG_registry, LJ_CFG_region,     LJ_CFG_registry_host, LJ_CFG_digest,
@@ -9,7 +28,21 @@ static const lj_config_key image_keys[] = {LJ_CFG_data_dir,       LJ_CFG_root,  
                                            LJ_CFG_compute_class, LJ_CFG_card_model, LJ_CFG_driver_version, LJ_CFG_job_name, LJ_CFG_language, LJ_CFG_flavour, LJ_CFG_only, LJ_CFG_python};
 
 const lj_command lj_commands[] = {
+    {"benchmark", "", "how fast a model trains here, and how close to the limit",
+     "A model that does not fit is measured by parts, each at its true width, and the step of all its layers is summed from them.\n"
+     "Presets of 7 billion parameters and more default to batch 1, 2048 tokens, 1 warm-up and 3 timed steps; others to 4 x 512, 2 and 8.",
+     LJ_KEYS(benchmark_keys), lj_command_benchmark},
+    {"train", "", "train or fine-tune a model on text",
+     "Without --data it runs the benchmark's synthetic work. Ctrl-C finishes the step, saves and says how to go on.", LJ_KEYS(train_keys),
+     lj_command_train},
+    {"generate", "", "continue a prompt", NULL, LJ_KEYS(generate_keys), lj_command_generate},
+    {"eval", "", "perplexity of a text under a model", NULL, LJ_KEYS(eval_keys), lj_command_eval},
+    {"compile", "", "what the compiler makes of a model: passes, kernels, plan",
+     "Passes in order: match, fold, cse, dce, head, accumulate, expand, fold2, dce2, fuse.", LJ_KEYS(compile_keys), lj_command_compile},
+    {"models", "", "the presets with their sizes", NULL, NULL, 0, lj_command_models},
     {"version", "", "versions, machine and what was found on it", NULL, NULL, 0, lj_command_version},
+    {"inspect", "MODEL", "tensors, metadata and numbers of a model file or folder", NULL, NULL, 0, lj_command_inspect},
+    {"convert", "MODEL FOLDER", "a GGUF, safetensors file or folder as a Hugging Face folder", NULL, LJ_KEYS(convert_keys), lj_command_convert},
     {"doctor", "[--merge A.json B.json ...]", "is this host, container or tree fit for the job?",
      "Runs every check in a child with a time-out of its own (under 2 s in all). The first line is the verdict with its cause, then what matters.\n"
      "Exit: 0 no check failed (warnings included), 1 some failed, 2 usage.",

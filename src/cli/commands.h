@@ -4,7 +4,15 @@
 
 #include "cli/command.h"
 
+int lj_command_compile(const lj_command_input *input);
 int lj_command_version(const lj_command_input *input);
+int lj_command_benchmark(const lj_command_input *input);
+int lj_command_train(const lj_command_input *input);
+int lj_command_generate(const lj_command_input *input);
+int lj_command_eval(const lj_command_input *input);
+int lj_command_models(const lj_command_input *input);
+int lj_command_inspect(const lj_command_input *input);
+int lj_command_convert(const lj_command_input *input);
 int lj_command_doctor(const lj_command_input *input);
 int lj_command_image(const lj_command_input *input);
 

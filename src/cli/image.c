@@ -158,7 +158,7 @@ static int execute(const json_t *words)
     lj_program_options options = {.passthrough = true};
     lj_program_result result;
     fflush(stdout);
-    if (lj_program_run(argv, &options, &result) != LJ_OK) return LJ_EXIT_FAILED;
+    if (lj_child_program_run(argv, &options, &result) != LJ_OK) return LJ_EXIT_FAILED;
     if (result.code != 0) lj_fail(LJ_ERR_PEER, "%s ended with %d", argv[0], result.code);
     int code = result.code == 0 ? LJ_EXIT_OK : LJ_EXIT_FAILED;
     lj_program_release(&result);

@@ -72,7 +72,7 @@ static void export_settings(const lj_config *config)
     static const struct {
         lj_config_key key;
         const char *variable;
-    } exported[] = {{LJ_CFG_isa, "LJPERF_ISA"}, {LJ_CFG_cache, "LJPERF_CACHE"}, {LJ_CFG_cc, "LJPERF_CC"}};
+    } exported[] = {{LJ_CFG_isa, "LJPERF_ISA"}, {LJ_CFG_cache, "LJPERF_CACHE"}, {LJ_CFG_cc, "LJPERF_CC"}, {LJ_CFG_gemm, "LJPERF_GEMM"}};
     for (size_t i = 0; i < sizeof exported / sizeof *exported; i++)
         if (lj_config_is_set(config, exported[i].key)) setenv(exported[i].variable, lj_config_string(config, exported[i].key), 1);
     lj_strict_set(lj_config_bool(config, LJ_CFG_strict));

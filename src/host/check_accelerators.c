@@ -72,7 +72,7 @@ static void driver_query(lj_host *host, const lj_findings *out, accelerator *a)
     lj_note(out, "%s", argv[0]);
     lj_program_options options = {.timeout_s = 0.8};
     lj_program_result result;
-    if (lj_program_run(argv, &options, &result) != LJ_OK) return;
+    if (lj_child_program_run(argv, &options, &result) != LJ_OK) return;
     if (result.code == 0 && result.output.data &&
         lj_version_find(result.output.data, a->driver, sizeof a->driver))
         lj_say(a->place, "%s", argv[0]);

@@ -260,7 +260,7 @@ static void judge_architecture(lj_host *host, lj_findings *out, const lj_cuda_vi
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        if (!*v->first_card || !lj_pattern_find(lj_json_text(row, "pattern"), v->first_card, NULL, 0))
+        if (!*v->first_card || !lj_host_pattern_find(lj_json_text(row, "pattern"), v->first_card, NULL, 0))
             continue;
         const char *from = lj_json_text(row, "cuda"), *dropped = lj_json_text(row, "dropped"),
                    *driver = lj_json_text(row, "driver");

@@ -47,7 +47,7 @@ static bool row_applies(lj_host *host, const json_t *row, const char *value, int
 {
     const char *match = lj_json_text(row, "match"), *needs = lj_json_text(row, "needs"),
                *unless = lj_json_text(row, "unless");
-    if (json_object_get(row, "match") && !lj_pattern_whole(match, value)) return false;
+    if (json_object_get(row, "match") && !lj_host_pattern_whole(match, value)) return false;
     if (*needs && !vendor_present(host, needs) && strcmp(lj_json_text(host->manifest, "vendor"), needs) != 0)
         return false;
     if (flag(row, "multi") && nodes < 2) return false;
@@ -207,7 +207,7 @@ static void log_line(lj_host *host, const char *line, json_t *kinds)
     char shown[512], code[16];
     size_t i;
     const char *xid = strstr(line, "NVRM: Xid");
-    if (xid && lj_pattern_find("\\): *(\\d+)", xid, code, sizeof code)) {
+    if (xid && lj_host_pattern_find("\\): *(\\d+)", xid, code, sizeof code)) {
         char name[32];
         row = json_object_get(json_object_get(rules, "xid"), code);
         lj_say(name, "xid%s", code);
@@ -221,7 +221,7 @@ static void log_line(lj_host *host, const char *line, json_t *kinds)
     }
     json_array_foreach(rows, i, row)
     {
-        if (!lj_pattern_find(lj_json_text(row, "pattern"), line, shown, sizeof shown)) continue;
+        if (!lj_host_pattern_find(lj_json_text(row, "pattern"), line, shown, sizeof shown)) continue;
         kind_add(kinds, lj_json_text(row, "name"), row, shown);
         return;
     }

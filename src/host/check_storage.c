@@ -176,7 +176,7 @@ void lj_check_compiler(lj_host *host, lj_findings *out)
         .timeout_s = 0.8,
         .together = true};
     lj_program_result result;
-    if (lj_program_run(argv, &options, &result) != LJ_OK) return;
+    if (lj_child_program_run(argv, &options, &result) != LJ_OK) return;
     if (result.code != 0) {
         f->verdict = LJ_VERDICT_WARN;
         lj_say(f->found, "%s does not compile a small program: %.200s", path,

@@ -107,8 +107,8 @@ static int input_open(const char *text)
     return fd;
 }
 
-lj_status lj_program_run(const char *const *argv, const lj_program_options *options,
-                         lj_program_result *result)
+lj_status lj_child_program_run(const char *const *argv, const lj_program_options *options,
+                               lj_program_result *result)
 {
     static const lj_program_options plain = {0};
     const lj_program_options *o = options ? options : &plain;

@@ -25,8 +25,8 @@ typedef struct {
 
 /* Runs argv[0] (found along PATH) and waits. LJ_ERR_NOT_FOUND: no such program (the message has its name);
  * LJ_ERR_IO: no process. A program that fails is LJ_OK with its code. Release the result after LJ_OK. */
-lj_status lj_program_run(const char *const *argv, const lj_program_options *options,
-                         lj_program_result *result);
+lj_status lj_child_program_run(const char *const *argv, const lj_program_options *options,
+                               lj_program_result *result);
 void lj_program_release(lj_program_result *result);
 /* Path of a program along PATH; false when there is none. */
 bool lj_program_find(const char *name, char *path, size_t capacity);

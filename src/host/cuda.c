@@ -21,7 +21,7 @@ lj_card_class lj_card_class_of(lj_host *host, const char *name)
     size_t i;
     json_array_foreach(rows, i, row)
     {
-        if (!lj_pattern_find(lj_json_text(row, "pattern"), name, NULL, 0)) continue;
+        if (!lj_host_pattern_find(lj_json_text(row, "pattern"), name, NULL, 0)) continue;
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strcmp(lj_json_text(row, "class"), words[k].word) == 0) return words[k].value;
     }

@@ -351,7 +351,7 @@ static _Noreturn void ask_host(const char *name, const char *command, int fd)
     lj_program_options options = {.timeout_s = ANSWER_SECONDS};
     lj_program_result result;
     json_t *report = NULL;
-    lj_status status = lj_program_run(argv, &options, &result);
+    lj_status status = lj_child_program_run(argv, &options, &result);
     if (status == LJ_OK && result.output.data) report = json_loads(result.output.data, 0, NULL);
     if (report)
         json_object_set_new(report, "received_unix_s", json_real(wall_clock()));

@@ -15,8 +15,8 @@ static bool is_local(lj_host *host, const char *name)
 {
     json_t *patterns = lj_json_at(lj_rules(host, "network"), "local"), *pattern;
     size_t i;
-    json_array_foreach(patterns, i,
-                       pattern) if (lj_pattern_find(json_string_value(pattern), name, NULL, 0)) return true;
+    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL,
+                                                                      0)) return true;
     return false;
 }
 

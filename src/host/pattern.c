@@ -33,17 +33,17 @@ static bool find(const char *pattern, uint32_t options, const char *text, char *
     return count > 0;
 }
 
-bool lj_pattern_find(const char *pattern, const char *text, char *group, size_t capacity)
+bool lj_host_pattern_find(const char *pattern, const char *text, char *group, size_t capacity)
 {
     return find(pattern, 0, text, group, capacity);
 }
 
-bool lj_pattern_whole(const char *pattern, const char *text)
+bool lj_host_pattern_whole(const char *pattern, const char *text)
 {
     return find(pattern, PCRE2_ANCHORED | PCRE2_ENDANCHORED, text, NULL, 0);
 }
 
-bool lj_pattern_valid(const char *pattern)
+bool lj_host_pattern_valid(const char *pattern)
 {
     pcre2_code *code = compile(pattern, 0);
     if (code) pcre2_code_free(code);

@@ -6,11 +6,11 @@
 #include <stddef.h>
 
 /* Does the pattern occur in text? `group` (may be NULL) takes the first group that took part, or the whole
- * match. A pattern that does not compile never matches (lj_pattern_valid tells; a test goes through all
+ * match. A pattern that does not compile never matches (lj_host_pattern_valid tells; a test goes through all
  * rules). */
-bool lj_pattern_find(const char *pattern, const char *text, char *group, size_t capacity);
+bool lj_host_pattern_find(const char *pattern, const char *text, char *group, size_t capacity);
 /* The same, and the pattern must cover the whole text. */
-bool lj_pattern_whole(const char *pattern, const char *text);
-bool lj_pattern_valid(const char *pattern);
+bool lj_host_pattern_whole(const char *pattern, const char *text);
+bool lj_host_pattern_valid(const char *pattern);
 
 #endif

@@ -16,8 +16,8 @@ bool lj_secret_name(const json_t *rules, const char *name)
 {
     json_t *patterns = json_object_get(rules, "names"), *pattern;
     size_t i;
-    json_array_foreach(patterns, i,
-                       pattern) if (lj_pattern_find(json_string_value(pattern), name, NULL, 0)) return true;
+    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL,
+                                                                      0)) return true;
     return false;
 }
 

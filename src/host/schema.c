@@ -152,7 +152,7 @@ static lj_status check_maximum(checker *c, const json_t *rule, const json_t *val
 static lj_status check_pattern(checker *c, const json_t *rule, const json_t *value)
 {
     if (!json_is_string(value)) return LJ_OK;
-    return lj_pattern_find(json_string_value(rule), json_string_value(value), NULL, 0)
+    return lj_host_pattern_find(json_string_value(rule), json_string_value(value), NULL, 0)
                ? LJ_OK
                : wrong(c, "does not match ", json_string_value(rule), "");
 }

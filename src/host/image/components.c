@@ -67,7 +67,7 @@ static lj_status run(const lab *l, const char *const *argv, const char *input, d
 {
     lj_program_options options = {
         .input = input, .timeout_s = timeout, .together = true, .env = l->env, .folder = l->folder};
-    return lj_program_run(argv, &options, result);
+    return lj_child_program_run(argv, &options, result);
 }
 
 static lj_status environment_make(const lab *l)

@@ -35,7 +35,7 @@ static lj_status tar_run(const char *const *argv, const char *what, lj_text *lis
 {
     lj_program_result result;
     lj_program_options options = {.timeout_s = 1800};
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     lj_status status = result.code == 0 ? LJ_OK
                                         : lj_fail(LJ_ERR_FORMAT, "%s: tar cannot read it: %.300s", what,
                                                   result.errors.data ? result.errors.data : "");

@@ -42,7 +42,7 @@ static lj_status login_check(const json_t *manifest, const char *registry)
     lj_program_options options = {.timeout_s = 10};
     lj_program_result result;
     if (!json_is_true(lj_json_at(manifest, "registry.login"))) return LJ_OK;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     bool in = result.code == 0;
     lj_program_release(&result);
     return in ? LJ_OK
@@ -62,7 +62,7 @@ static lj_status digest_read(const char *reference, const char *registry, bool t
                           NULL};
     lj_program_options options = {.timeout_s = 120};
     lj_program_result result;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     lj_status status =
         result.code == 0 && result.output.data ? LJ_OK : skopeo_failed("read", reference, &result, registry);
     if (status == LJ_OK) {
@@ -93,7 +93,7 @@ static lj_status copy_pinned(const char *reference, const char *registry, const 
                           NULL};
     lj_program_options options = {.passthrough = !o->quiet, .timeout_s = 0};
     lj_program_result result;
-    LJ_TRY(lj_program_run(argv, &options, &result));
+    LJ_TRY(lj_child_program_run(argv, &options, &result));
     lj_status status = result.code == 0 ? LJ_OK : skopeo_failed("copy", reference, &result, registry);
     lj_program_release(&result);
     return status;

@@ -1,0 +1,2 @@
+#include "codegen/host.h"
+const char lj_cuda_prologue[] = "";

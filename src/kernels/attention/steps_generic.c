@@ -1,0 +1,5 @@
+/* The steps of attention with f32 probabilities, generic. */
+#define STEP_PAIRS 0
+#include "kernels/attention/steps_body.h"
+
+const lj_attention_steps lj_attention_generic = {false, softmax, multiply, gradient, transpose, convert, dot_rows, decode};

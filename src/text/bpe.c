@@ -1,0 +1,374 @@
+/* The merge table, the heap merge, and a small cache of recent words. Knows nothing of files, normalisers or special tokens. */
+#define _GNU_SOURCE
+#include "text/bpe.h"
+
+#include "text/added.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { CACHE_ENTRIES = 1 << 16, CACHE_WORD = 29, CACHE_IDS = 6, CACHE_EMPTY = 0xff };
+static const char word_mark[] = "\xe2\x96\x81"; /* U+2581 */
+
+typedef struct lj_bpe_symbol {
+    int32_t id;         /* -1: cannot be written; ABSORBED: merged into its left neighbour */
+    int32_t prev, next; /* -1: end */
+    uint32_t start, bytes;
+    bool frozen;
+} symbol;
+
+/* One cache line: most words are short and give few tokens. */
+typedef struct lj_bpe_cache_entry {
+    uint64_t hash;
+    uint8_t bytes, count;
+    char word[CACHE_WORD + 1];
+    int32_t ids[CACHE_IDS];
+} cache_entry;
+_Static_assert(sizeof(cache_entry) == 64, "a cache entry is one line");
+
+/* Where an unused token came from last, in the round (word) it was seen. */
+typedef struct lj_bpe_split {
+    uint32_t round;
+    int32_t left, right;
+    uint32_t left_bytes;
+} split;
+
+enum { ABSORBED = -2 };
+
+static uint64_t mix(uint64_t pair)
+{
+    pair *= 0x9e3779b97f4a7c15u;
+    return pair ^ pair >> 29;
+}
+
+lj_status lj_bpe_init(lj_bpe *bpe, size_t count)
+{
+    *bpe = (lj_bpe){.unknown = -1};
+    memset(bpe->byte_symbol, 0xff, sizeof bpe->byte_symbol);
+    memset(bpe->byte_token, 0xff, sizeof bpe->byte_token);
+    if (count >= 1u << 30) return lj_fail(LJ_ERR_LIMIT, "merges: %zu, at most %u are allowed", count, 1u << 30);
+    size_t slots = 16;
+    while (slots < 2 * count) slots *= 2;
+    void *table;
+    LJ_TRY(lj_alloc("text.merges", slots * sizeof(lj_bpe_merge), &table));
+    bpe->merges = table, bpe->merge_mask = slots - 1;
+    for (size_t i = 0; i < slots; i++) bpe->merges[i] = (lj_bpe_merge){LJ_BPE_FREE, 0, -1};
+    return LJ_OK;
+}
+
+void lj_bpe_release(lj_bpe *bpe)
+{
+    lj_free(bpe->merges);
+    *bpe = (lj_bpe){0};
+}
+
+static lj_bpe_merge *merge_slot(const lj_bpe *bpe, uint64_t pair)
+{
+    size_t at = mix(pair) & bpe->merge_mask;
+    while (bpe->merges[at].pair != pair && bpe->merges[at].pair != LJ_BPE_FREE) at = (at + 1) & bpe->merge_mask;
+    return &bpe->merges[at];
+}
+
+static uint64_t pair_of(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+void lj_bpe_add(lj_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t joined, bool replace)
+{
+    lj_bpe_merge *slot = merge_slot(bpe, pair_of(left, right));
+    if (slot->pair != LJ_BPE_FREE && !replace) return;
+    bpe->merge_count += slot->pair == LJ_BPE_FREE;
+    *slot = (lj_bpe_merge){pair_of(left, right), rank, joined};
+}
+
+const lj_bpe_merge *lj_bpe_find(const lj_bpe *bpe, int32_t left, int32_t right)
+{
+    if (left < 0 || right < 0) return NULL;
+    const lj_bpe_merge *slot = merge_slot(bpe, pair_of(left, right));
+    return slot->pair == LJ_BPE_FREE ? NULL : slot;
+}
+
+/* The heap holds rank << 32 | position: the least rank first, the leftmost among equals. */
+static void heap_push(lj_bpe_scratch *scratch, uint64_t key)
+{
+    uint64_t *heap = scratch->heap;
+    size_t at = scratch->heap_count++;
+    while (at > 0 && heap[(at - 1) / 2] > key) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = key;
+}
+
+static uint64_t heap_pop(lj_bpe_scratch *scratch)
+{
+    uint64_t *heap = scratch->heap, top = heap[0], last = heap[--scratch->heap_count];
+    size_t at = 0, count = scratch->heap_count;
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= last) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return top;
+}
+
+static lj_status grow(const char *name, void **array, size_t *capacity, size_t need, size_t size)
+{
+    if (*capacity >= need) return LJ_OK;
+    size_t bytes;
+    void *fresh;
+    if (!lj_mul_size(need + need / 2 + 64, size, &bytes)) return lj_fail(LJ_ERR_LIMIT, "%s: %zu entries", name, need);
+    LJ_TRY(lj_alloc(name, bytes, &fresh));
+    lj_free(*array);
+    *array = fresh, *capacity = bytes / size;
+    return LJ_OK;
+}
+
+/* Symbols and heap for a word of at most `count` symbols: every merge pops one entry and pushes at most two, and each removes
+ * a symbol, so 3 * count entries are enough. */
+static lj_status scratch_reserve(lj_bpe_scratch *scratch, size_t count)
+{
+    if (count >= INT32_MAX) return lj_fail(LJ_ERR_LIMIT, "a word of %zu symbols, at most %d fit; split the document", count, INT32_MAX - 1);
+    void *symbols = scratch->symbols, *heap = scratch->heap;
+    lj_status status = grow("text.symbols", &symbols, &scratch->symbol_capacity, count, sizeof(symbol));
+    scratch->symbols = symbols;
+    LJ_TRY(status);
+    status = grow("text.heap", &heap, &scratch->heap_capacity, 3 * count, sizeof(uint64_t));
+    scratch->heap = heap;
+    return status;
+}
+
+void lj_bpe_scratch_release(lj_bpe_scratch *scratch)
+{
+    lj_free(scratch->symbols);
+    lj_free(scratch->heap);
+    lj_free(scratch->cache);
+    lj_free(scratch->splits);
+    *scratch = (lj_bpe_scratch){0};
+}
+
+static void symbol_add(lj_bpe_scratch *scratch, size_t *count, int32_t id, size_t start, size_t bytes, bool frozen)
+{
+    int32_t at = (int32_t)*count;
+    scratch->symbols[(*count)++] = (symbol){id, at - 1, at + 1, (uint32_t)start, (uint32_t)bytes, frozen};
+}
+
+static size_t symbols_of_bytes(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        int32_t id = bpe->byte_symbol[(unsigned char)word[i]];
+        if (id >= 0 || bpe->keep_absent) symbol_add(scratch, &count, id, i, 1, false);
+    }
+    return count;
+}
+
+/* A character that has no token: its bytes' tokens when the model has all of them. */
+static bool add_byte_tokens(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t *count, const char *text, size_t start, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (bpe->byte_token[(unsigned char)text[start + i]] < 0) return false;
+    for (size_t i = 0; i < bytes; i++)
+        symbol_add(scratch, count, bpe->byte_token[(unsigned char)text[start + i]], start + i, 1, false);
+    return true;
+}
+
+/* Hugging Face's order: unknown characters wait (and fuse) until a known one or the end comes. */
+static size_t symbols_of_characters(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes)
+{
+    size_t count = 0, waiting_start = 0, waiting = 0;
+    uint32_t code;
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = lj_utf8_decode(word + at, bytes - at, &code);
+        if (!length) length = 1;
+        int32_t id = lj_vocab_find(bpe->symbols, word + at, length);
+        if (id >= 0) {
+            if (waiting) symbol_add(scratch, &count, bpe->unknown, waiting_start, waiting, false);
+            waiting = 0;
+            symbol_add(scratch, &count, id, at, length, false);
+        } else if (!bpe->byte_fallback || !add_byte_tokens(bpe, scratch, &count, word, at, length)) {
+            if (bpe->unknown < 0) continue;
+            if (waiting && !bpe->fuse_unknown) symbol_add(scratch, &count, bpe->unknown, waiting_start, waiting, false), waiting = 0;
+            if (!waiting) waiting_start = at;
+            waiting += length;
+        }
+    }
+    if (waiting) symbol_add(scratch, &count, bpe->unknown, waiting_start, waiting, false);
+    return count;
+}
+
+/* How many bytes a character that begins so claims, whatever follows. */
+static size_t claimed_length(const char *text, size_t bytes)
+{
+    unsigned char first = (unsigned char)*text;
+    size_t length = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    return length < bytes ? length : bytes;
+}
+
+/* SentencePiece's: every character is a symbol, known or not; user defined pieces are taken first, as long as possible. */
+static size_t symbols_of_pieces(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes)
+{
+    size_t count = 0;
+    uint32_t code;
+    for (size_t at = 0, length; at < bytes; at += length) {
+        int32_t id = -1;
+        length = bpe->frozen ? lj_added_prefix(bpe->frozen, word + at, bytes - at, &id) : 0;
+        bool frozen = length > 0;
+        if (!frozen) {
+            length = bpe->loose ? claimed_length(word + at, bytes - at) : lj_utf8_decode(word + at, bytes - at, &code);
+            if (!length) length = 1;
+            id = lj_vocab_find(bpe->symbols, word + at, length);
+        }
+        symbol_add(scratch, &count, id, at, length, frozen);
+    }
+    return count;
+}
+
+static void pair_push(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
+{
+    const symbol *a = &scratch->symbols[left];
+    if (a->next < 0) return;
+    const symbol *b = &scratch->symbols[a->next];
+    if (a->frozen || b->frozen) return;
+    const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
+    if (!merge) return;
+    heap_push(scratch, (uint64_t)merge->rank << 32 | (uint32_t)left);
+    if (bpe->unused && merge->joined < bpe->token_count && bpe->unused[merge->joined])
+        scratch->splits[merge->joined] = (split){scratch->round, a->id, b->id, a->bytes};
+}
+
+static void merge_all(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
+    symbol *symbols = scratch->symbols;
+    scratch->heap_count = 0;
+    if (count) symbols[count - 1].next = -1;
+    for (size_t i = 0; i + 1 < count; i++) pair_push(bpe, scratch, (int32_t)i);
+    while (scratch->heap_count) {
+        uint64_t key = heap_pop(scratch);
+        symbol *a = &symbols[(uint32_t)key];
+        if (a->id < 0 || a->next < 0) continue;
+        symbol *b = &symbols[a->next];
+        const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
+        if (!merge || merge->rank != key >> 32 || a->frozen || b->frozen) continue; /* the entry is out of date */
+        a->id = merge->joined, a->bytes += b->bytes, a->next = b->next, b->id = ABSORBED;
+        if (a->next >= 0) symbols[a->next].prev = (int32_t)(a - symbols);
+        if (a->prev >= 0) pair_push(bpe, scratch, a->prev);
+        pair_push(bpe, scratch, (int32_t)(a - symbols));
+    }
+}
+
+/* Tokens of a stretch that no token covers. */
+static lj_status emit_absent(const lj_bpe *bpe, const char *text, size_t bytes, bool *was_unknown, lj_ids *out)
+{
+    bool all = bpe->byte_fallback || bpe->byte_level;
+    const int32_t *table = bpe->byte_level ? bpe->byte_symbol : bpe->byte_token;
+    for (size_t i = 0; i < bytes && all && !bpe->byte_level; i++) all = table[(unsigned char)text[i]] >= 0;
+    for (size_t i = 0; i < bytes && all; i++)
+        if (table[(unsigned char)text[i]] >= 0) LJ_TRY(lj_ids_add(out, table[(unsigned char)text[i]]));
+    if (all || bpe->unknown < 0 || (*was_unknown && bpe->fuse_unknown)) return LJ_OK;
+    *was_unknown = true;
+    return lj_ids_add(out, bpe->unknown);
+}
+
+/* An unused token is written as what it was last joined from, down to used ones. */
+static lj_status emit_split(const lj_bpe *bpe, const lj_bpe_scratch *scratch, int32_t id, const char *text, size_t bytes, bool *was_unknown,
+                            lj_ids *out)
+{
+    if (id < 0 || id >= bpe->token_count) return emit_absent(bpe, text, bytes, was_unknown, out);
+    if (!bpe->unused || !bpe->unused[id] || scratch->splits[id].round != scratch->round) {
+        *was_unknown = false;
+        return lj_ids_add(out, id);
+    }
+    split from = scratch->splits[id];
+    LJ_TRY(emit_split(bpe, scratch, from.left, text, from.left_bytes, was_unknown, out));
+    return emit_split(bpe, scratch, from.right, text + from.left_bytes, bytes - from.left_bytes, was_unknown, out);
+}
+
+static lj_status emit_all(const lj_bpe *bpe, const lj_bpe_scratch *scratch, size_t count, const char *word, lj_ids *out)
+{
+    bool was_unknown = false;
+    for (int32_t i = count ? 0 : -1; i >= 0; i = scratch->symbols[i].next) {
+        const symbol *s = &scratch->symbols[i];
+        if (s->frozen) was_unknown = false;
+        LJ_TRY(s->frozen ? lj_ids_add(out, s->id) : emit_split(bpe, scratch, s->id, word + s->start, s->bytes, &was_unknown, out));
+    }
+    return LJ_OK;
+}
+
+static lj_status splits_reserve(const lj_bpe *bpe, lj_bpe_scratch *scratch)
+{
+    if (!bpe->unused || scratch->splits) return LJ_OK;
+    void *fresh;
+    LJ_TRY(lj_alloc_zero("text.splits", (size_t)bpe->token_count * sizeof(split), &fresh));
+    scratch->splits = fresh;
+    return LJ_OK;
+}
+
+static lj_status encode_word(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes, lj_ids *out)
+{
+    int32_t whole = bpe->whole_words ? lj_vocab_find(bpe->symbols, word, bytes) : -1;
+    if (whole >= 0 && whole < bpe->token_count) return lj_ids_add(out, whole);
+    LJ_TRY(scratch_reserve(scratch, bytes));
+    LJ_TRY(splits_reserve(bpe, scratch));
+    scratch->round++;
+    size_t count = bpe->byte_level    ? symbols_of_bytes(bpe, scratch, word, bytes)
+                   : bpe->keep_absent ? symbols_of_pieces(bpe, scratch, word, bytes)
+                                      : symbols_of_characters(bpe, scratch, word, bytes);
+    merge_all(bpe, scratch, count);
+    return emit_all(bpe, scratch, count, word, out);
+}
+
+static bool cached(const cache_entry *entry, uint64_t hash, const char *word, size_t bytes)
+{
+    return entry->count != CACHE_EMPTY && entry->hash == hash && entry->bytes == bytes && memcmp(entry->word, word, bytes) == 0;
+}
+
+static lj_status encode_cached(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes, lj_ids *out)
+{
+    if (bytes > CACHE_WORD) return encode_word(bpe, scratch, word, bytes, out);
+    if (!scratch->cache) {
+        void *fresh;
+        LJ_TRY(lj_alloc("text.word_cache", CACHE_ENTRIES * sizeof(cache_entry), &fresh));
+        scratch->cache = fresh;
+        for (size_t i = 0; i < CACHE_ENTRIES; i++) scratch->cache[i].count = CACHE_EMPTY;
+    }
+    uint64_t hash = XXH3_64bits(word, bytes);
+    cache_entry *entry = &scratch->cache[hash & (CACHE_ENTRIES - 1)];
+    if (cached(entry, hash, word, bytes)) return lj_ids_add_many(out, entry->ids, entry->count);
+    size_t before = out->count;
+    LJ_TRY(encode_word(bpe, scratch, word, bytes, out));
+    size_t count = out->count - before;
+    if (count > CACHE_IDS) return LJ_OK;
+    entry->hash = hash, entry->bytes = (uint8_t)bytes, entry->count = (uint8_t)count;
+    memcpy(entry->word, word, bytes);
+    if (count) memcpy(entry->ids, out->data + before, count * sizeof *entry->ids);
+    return LJ_OK;
+}
+
+/* End of the part that starts at `at`: the next mark that follows something else. */
+static size_t part_end(const char *word, size_t bytes, size_t at)
+{
+    const char *start = word + at;
+    for (;;) {
+        const char *found = bytes - (size_t)(start - word) < 3 ? NULL : memmem(start, bytes - (size_t)(start - word), word_mark, 3);
+        if (!found) return bytes;
+        if (found > word + at && (found < word + at + 3 || memcmp(found - 3, word_mark, 3) != 0)) return (size_t)(found - word);
+        start = found + 3;
+    }
+}
+
+lj_status lj_bpe_encode(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes, lj_ids *out)
+{
+    if (bytes == 0) return LJ_OK;
+    bool cut = bpe->split_at_mark && (!bpe->loose || lj_utf8_valid_prefix(word, bytes) == bytes);
+    if (!cut) return encode_cached(bpe, scratch, word, bytes, out);
+    for (size_t at = 0, end; at < bytes; at = end) {
+        end = part_end(word, bytes, at);
+        LJ_TRY(encode_cached(bpe, scratch, word + at, end - at, out));
+    }
+    return LJ_OK;
+}
