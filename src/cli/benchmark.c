@@ -6,6 +6,7 @@
 #include "kernels/peak/bandwidth.h"
 #include "model/source.h"
 #include "train/benchmark.h"
+#include "train/recompute_choice.h"
 #include "train/corpus.h"
 
 #include <jansson.h>
@@ -23,6 +24,7 @@ typedef struct {
     lj_benchmark_options options;
     lj_benchmark_result result;
     lj_profile *profile; /* NULL: not asked for */
+    lj_recompute_candidate recompute; /* what --recompute auto chose */
 } benchmark;
 
 static void progress(void *user, const char *line)
@@ -63,6 +65,23 @@ static lj_status options_fill(benchmark *b)
     if (o->layers > b->source.config.num_hidden_layers)
         return lj_fail(LJ_ERR_INVALID, "--layers %lld: the model has %lld", (long long)o->layers, (long long)b->source.config.num_hidden_layers);
     return lj_dtype_find(lj_config_string(c, LJ_CFG_dtype), &o->dtype);
+}
+
+/* --recompute auto for the model as a whole; what does not fit at all is measured by parts, which keep everything. */
+static lj_status recompute_resolve(benchmark *b)
+{
+    lj_benchmark_options *o = &b->options;
+    lj_param_layout layout;
+    if (strcmp(o->recompute, "auto") != 0) return LJ_OK;
+    lj_model_part part = lj_model_whole(&b->source.config);
+    if (o->layers) part.layers = o->layers;
+    LJ_TRY(lj_layout_init(&layout, &b->source.config, part));
+    lj_trainer_options options = {.dtype = o->dtype, .threads = o->threads, .eager = o->eager, .accumulate = o->accum > 1, .rows = o->batch, .length = o->seq,
+                                  .recompute = o->recompute, .adamw = {0.9, 0.95, 1e-8, 0.1}};
+    lj_status status = lj_recompute_resolve(&layout, &options, o->limit_bytes, &b->recompute);
+    o->recompute = status == LJ_OK ? options.recompute : "none";
+    lj_layout_release(&layout);
+    return status == LJ_ERR_NOMEM ? LJ_OK : status;
 }
 
 static lj_status data_open(benchmark *b)
@@ -269,6 +288,7 @@ static lj_status benchmark_run(benchmark *b)
     const char *json = lj_config_string(b->config, LJ_CFG_json);
     LJ_TRY(lj_model_source_open(lj_config_string(b->config, LJ_CFG_model), &b->source));
     LJ_TRY(options_fill(b));
+    LJ_TRY(recompute_resolve(b));
     LJ_TRY(data_open(b));
     if (!lj_config_bool(b->config, LJ_CFG_quiet)) b->options.progress = progress, b->options.user = &terminal;
     lj_status status = lj_benchmark_run_all(&b->options, &b->result);

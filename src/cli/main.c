@@ -82,6 +82,16 @@ static void export_settings(const lj_config *config)
     lj_strict_set(lj_config_bool(config, LJ_CFG_strict));
 }
 
+/* Variables that users of the reference images know. */
+static lj_status reference_variables(lj_config *config)
+{
+    const char *optimize = getenv("CHECKPOINT_OPTIMIZATION");
+    if (!optimize || !*optimize || strcasecmp(optimize, "false") == 0 || strcmp(optimize, "0") == 0) return LJ_OK;
+    if (strcasecmp(optimize, "true") != 0 && strcmp(optimize, "1") != 0)
+        return lj_fail(LJ_ERR_INVALID, "CHECKPOINT_OPTIMIZATION='%s' is neither true nor false", optimize);
+    return lj_config_set(config, LJ_CFG_recompute, "auto", LJ_FROM_ENVIRONMENT);
+}
+
 static int command_run(const lj_command *command, lj_config *config, int argc, char **argv)
 {
     lj_config_key keys[LJ_CFG_COUNT];
@@ -94,6 +104,7 @@ static int command_run(const lj_command *command, lj_config *config, int argc, c
     if (lj_config_read_environment(config) != LJ_OK) return usage_error("ljperf --help");
     if (lj_config_read_flags(config, keys, count, argc, argv, positional, LJ_MAX_POSITIONAL, &positional_count) != LJ_OK)
         return usage_error(hint);
+    if (reference_variables(config) != LJ_OK) return usage_error(hint);
     if (lj_config_bool(config, LJ_CFG_help)) return print_help(command);
     if (*lj_config_string(config, LJ_CFG_config) &&
         lj_recipe_file_read(lj_config_string(config, LJ_CFG_config), keys, count, config) != LJ_OK)

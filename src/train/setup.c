@@ -65,8 +65,12 @@ static lj_status trainer_make(lj_train_setup *s)
                                   .rows = r->batch,
                                   .length = r->seq,
                                   .adamw = {r->beta1, r->beta2, r->adam_eps, r->weight_decay}};
+    LJ_TRY(lj_recompute_resolve(&s->layout, &options, s->limit_bytes, &s->recompute));
     LJ_TRY(lj_trainer_create(&s->layout, &options, &s->trainer));
     LJ_TRY(lj_trainer_plan(s->trainer, &s->bytes));
+    if (s->limit_bytes && s->bytes.peak > s->limit_bytes)
+        return lj_fail(LJ_ERR_NOMEM, "the run needs %zu bytes, --memory allows %llu; --recompute auto finds what fits", s->bytes.peak,
+                       (unsigned long long)s->limit_bytes);
     return lj_trainer_commit(s->trainer);
 }
 
@@ -167,9 +171,9 @@ static lj_status open_all(lj_train_setup *s, bool resume)
     return LJ_OK;
 }
 
-lj_status lj_train_setup_open(const lj_recipe *recipe, bool resume, lj_train_setup *setup)
+lj_status lj_train_setup_open(const lj_recipe *recipe, bool resume, uint64_t limit_bytes, lj_train_setup *setup)
 {
-    *setup = (lj_train_setup){.recipe = *recipe};
+    *setup = (lj_train_setup){.recipe = *recipe, .limit_bytes = limit_bytes};
     return open_all(setup, resume);
 }
 
