@@ -56,6 +56,12 @@ typedef struct {
 /* Plans for these sizes without allocating. */
 LJ_API lj_status lj_program_plan(lj_program *program, const lj_size *sizes, size_t count, lj_plan_info *info);
 
+/* What a run at these sizes does, by kind of step: operations, and bytes moved (each operand read once, each result written once). */
+typedef struct {
+    double gemm_flops, library_flops, total_bytes, kernel_bytes;
+} lj_program_work;
+LJ_API lj_status lj_program_count(lj_program *program, const lj_size *sizes, size_t count, lj_program_work *work);
+
 /* Bytes of an input or output at given sizes. */
 LJ_API lj_status lj_program_bytes(lj_program *program, const char *name, const lj_size *sizes, size_t count, size_t *bytes);
 /* Buffer of an input or output. Inputs and outputs must not overlap. The buffer must hold the bytes of the sizes of each later run. */

@@ -68,8 +68,9 @@ static lj_status names_check(const char *list, const char *what)
 lj_status lj_pass_recompute(lj_graph **graph, const lj_pass_context *context)
 {
     lj_recompute choice;
-    if (!context->recompute || !*context->recompute) return LJ_OK;
-    LJ_TRY(lj_recompute_parse(context->recompute, lj_graph_layers(*graph), &choice));
+    int layers = lj_graph_layers(*graph);
+    if (!context->recompute || !*context->recompute || layers == 0) return LJ_OK;
+    LJ_TRY(lj_recompute_parse(context->recompute, layers, &choice));
     LJ_TRY(lj_recompute_apply(graph, &choice));
     return lj_pass_dce(graph, context);
 }

@@ -165,6 +165,7 @@ static void mark_dropped(recomputation *r)
         if (layer < 0 || layer >= LJ_RECOMPUTE_MAX_LAYERS || lj_node_is_backward(node) || runs_once(node)) continue;
         lj_recompute_level level = (lj_recompute_level)r->choice->level[layer];
         bool drop = level_drops(level, node->op);
+        if (lj_op_rows[node->op].class == LJ_CLASS_VIEW) drop |= r->dropped[node->inputs[0]]; /* a view goes with what it shows */
         if (drop && level == LJ_RECOMPUTE_LAYER && ends_group(r, layer)) drop = !leaves_layer(g, node, layer);
         for (int k = 0; k < node->output_count; k++) r->dropped[node->output + (lj_value)k] = drop;
         /* a norm's 1/rms and attention's log-sum-exp are a number a row: kept, so that their own gradients need no second pass */

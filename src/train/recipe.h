@@ -9,7 +9,7 @@
 
 typedef struct {
     /* Strings belong to the config that filled the recipe. "" = unset. */
-    const char *model, *data, *eval_data, *tokenizer, *out, *dtype, *schedule, *recompute;
+    const char *model, *data, *eval_data, *tokenizer, *chat_format, *out, *dtype, *schedule, *recompute;
     int64_t steps, batch, seq, accum, threads, seed;
     int64_t warmup, eval_every, save_every, keep, epochs;
     double lr, min_lr, decay_fraction, weight_decay, beta1, beta2, adam_eps, clip, eval_fraction, max_loss_jump;

@@ -57,6 +57,9 @@ lj_status lj_trainer_update(lj_trainer *trainer, int64_t step, double learning_r
 /* Losses f32 [rows x length] without learning, 0 where there is no target; they live until the next call. */
 lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const float **losses);
 
+/* Logits f32 [rows x length, V] of a batch, into the caller's buffer. Compiled anew each time: for comparisons. */
+lj_status lj_trainer_logits(lj_trainer *trainer, const lj_batch *batch, float *logits);
+
 /* The programs themselves, for tracing and reports; NULL where the trainer has none. */
 lj_program *lj_trainer_micro_program(lj_trainer *trainer);
 lj_program *lj_trainer_update_program(lj_trainer *trainer);
