@@ -29,6 +29,7 @@ struct accl_algorithm {
     const char *name;  /* as NCCL_ALGO and tuner files name it */
     const char *label; /* with its way: "ring/staged" */
     bool ordered;
+    bool is_flat_staged; /* one piece of it is what quick.c does by hand */
     void (*build)(accl_task *task);
     void (*work)(double bytes, double ranks, accl_work *work); /* bytes of the call (per rank) */
 };

@@ -53,9 +53,8 @@ static ncclResult_t collective(ncclComm_t comm, accl_call *call, const ncclRedOp
     if (result == ncclSuccess && op) result = op_resolve(comm, *op, call);
     if (result == ncclSuccess) result = call_check(comm, call);
     if (result != ncclSuccess) return accl_group_spoil(result);
-    bool shortest = !stream && comm->plain && !accl_in_group() && comm->ranks > 1 && call->arith.op != ACCL_PREMUL && !accl_kinds[call->kind].is_message &&
-                    accl_call_send_bytes(call, comm->ranks) <= ACCL_INLINE && accl_inline_allowed(call->kind) && atomic_load_explicit(&comm->pending, memory_order_acquire) == 0;
-    return shortest ? accl_inline_run(comm, call) : accl_issue(comm, call, stream);
+    if (!stream && comm->plain && !accl_in_group() && accl_quick_run(comm, call, &result)) return result;
+    return accl_issue(comm, call, stream);
 }
 
 ACCL_API(ncclResult_t, ncclAllReduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))

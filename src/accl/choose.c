@@ -261,7 +261,7 @@ static const accl_algorithm *cheapest(ncclComm_t comm, const accl_call *call, bo
     return best;
 }
 
-const accl_algorithm *accl_choose(ncclComm_t comm, const accl_call *call, bool mapped)
+static const accl_algorithm *choose(ncclComm_t comm, const accl_call *call, bool mapped)
 {
     const char *tuned = accl_tuner_find(&choice.tuner, call->kind, accl_call_bytes(call), comm->ranks);
     const accl_algorithm *row = tuned ? cheapest(comm, call, mapped, true, tuned) : NULL;
@@ -271,12 +271,27 @@ const accl_algorithm *accl_choose(ncclComm_t comm, const accl_call *call, bool m
     return cheapest(comm, call, mapped, false, NULL);
 }
 
+/* Choices are made for powers of two (a size takes the next one's) and remembered; a tuner file has limits of its own. */
+const accl_algorithm *accl_choose(ncclComm_t comm, const accl_call *call, bool mapped)
+{
+    size_t element = lj_dtype_bytes(call->arith.type), bytes = call->count * element;
+    unsigned step = bytes < 2 ? 0 : 64 - (unsigned)__builtin_clzll(bytes - 1);
+    if (choice.tuner.count || step >= ACCL_CHOICE_SIZES) return choose(comm, call, mapped);
+    const accl_algorithm **remembered = &comm->choices[call->kind][mapped][step];
+    const accl_algorithm *row = __atomic_load_n(remembered, __ATOMIC_RELAXED);
+    if (row) return row;
+    accl_call rounded = *call;
+    rounded.count = ((size_t)1 << step) / element ? ((size_t)1 << step) / element : 1;
+    row = choose(comm, &rounded, mapped);
+    __atomic_store_n(remembered, row, __ATOMIC_RELAXED);
+    return row;
+}
+
 bool accl_streams_pay(ncclComm_t comm, const accl_call *call)
 {
     /* results of all ranks together that the last-level cache cannot keep until they are read */
-    int64_t cache = lj_machine_get()->l3_bytes > 0 ? lj_machine_get()->l3_bytes : 8 << 20;
-    double bytes = (double)(accl_kinds[call->kind].is_message ? accl_call_bytes(call) : accl_call_recv_bytes(call, comm->ranks)) * comm->ranks;
-    return bytes >= (double)cache / 2;
+    double cache = comm->cache_bytes, bytes = (double)(accl_kinds[call->kind].is_message ? accl_call_bytes(call) : accl_call_recv_bytes(call, comm->ranks)) * comm->ranks;
+    return bytes >= cache / 2;
 }
 
 size_t accl_mapped_from(ncclComm_t comm, const accl_call *call)

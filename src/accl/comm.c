@@ -6,6 +6,7 @@
 #include "accl/wait.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +101,11 @@ static lj_status connect_all(ncclComm_t comm, const accl_boot_id *id)
     LJ_TRY(accl_choice_load());
     LJ_TRY(accl_boot_join(id, comm->ranks, (int32_t)comm->rank, comm->device, &comm->settings, &comm->abort, &comm->boot));
     LJ_TRY(tables_make(comm));
+    int64_t cache = lj_machine_get()->l3_bytes;
+    comm->cache_bytes = cache > 0 ? (double)cache : 8e6;
     comm->crowded = is_crowded(comm);
     if (comm->settings.spin >= 0) comm->crowded = comm->settings.spin == 0;
+    comm->swaps = comm->ranks == 2 && !comm->crowded;
     LJ_TRY(everybody_ready(comm));
     if (!comm->reads_memory && !comm->one_process)
         lj_log(LJ_LOG_INFO, "accl: other ranks' memory cannot be read through the system here: ordinary buffers are staged; ncclMemAlloc's are not");

@@ -38,7 +38,7 @@ typedef struct accl_registration {
 } accl_registration;
 
 enum { ACCL_COMM_MARK = 0x4143434c };
-enum { ACCL_USER_OPS = 256, ACCL_SCRATCH = 1 << 18 };
+enum { ACCL_USER_OPS = 256, ACCL_SCRATCH = 1 << 18, ACCL_CHOICE_SIZES = 40 };
 
 struct ncclComm {
     uint32_t mark;
@@ -61,6 +61,13 @@ struct ncclComm {
     uint64_t *sent, *received;    /* messages issued, by peer */
     atomic_int pending;           /* operations issued and not finished */
     const char *last_algorithm;
+    const struct accl_algorithm *choices[5][2][ACCL_CHOICE_SIZES]; /* by collective, mapped, log2 of the bytes */
+    double cache_bytes;           /* of the last-level cache */
+    /* Two ranks alone swap their stages from piece to piece: who has read a piece owns its lines and writes the next one there. A line then moves once a piece,
+     * instead of once to be read and once more to be written again, which costs several times as much. */
+    bool swaps;
+    bool unordered_stage;         /* the last collective's algorithm lets a rank write its stage when the other is done */
+    uint64_t turn;                /* staged pieces so far, the same on both ranks */
 
     atomic_int abort;             /* stop everything that waits */
     atomic_int error;             /* ncclResult_t, sticky */
@@ -80,6 +87,12 @@ struct ncclComm {
     accl_stream *background;      /* runs the NULL-stream operations of a non-blocking communicator */
     accl_vendor_comm *vendor;
 };
+
+/* Where a rank's staged piece lies: a half for odd and even operations each, or the pair's swapped stages. */
+static inline unsigned char *accl_stage_of(const struct ncclComm *comm, uint32_t rank, uint64_t number, uint64_t turn)
+{
+    return comm->swaps ? comm->peers[(rank + turn) & 1].stage : comm->peers[rank].stage + (number & 1) * ACCL_STAGE_HALF;
+}
 
 typedef struct {
     accl_boot_id id;

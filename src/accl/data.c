@@ -13,13 +13,18 @@ static const accl_card *card_of(const accl_task *task, uint32_t rank)
     return &task->comm->peers[rank].lines->cards[task->number % ACCL_CARDS];
 }
 
+static bool in_stage(accl_place place)
+{
+    return place.space >= ACCL_AT_STAGE;
+}
+
 /* Address of a place in this process; NULL when only the system reaches it, *remote is its address there then. */
 static unsigned char *resolve(const accl_task *task, accl_place place, uint64_t *remote)
 {
     const ncclComm_t comm = task->comm;
     const accl_peer *peer = &comm->peers[place.rank];
     bool send = place.space == ACCL_AT_SEND;
-    if (place.space == ACCL_AT_STAGE) return peer->stage + (task->number & 1) * ACCL_STAGE_HALF + place.offset;
+    if (in_stage(place)) return accl_stage_of(comm, place.rank, task->number, task->turn + (place.space == ACCL_AT_STAGE_NEXT)) + place.offset;
     if (place.rank == comm->rank) return (unsigned char *)(uintptr_t)(send ? task->call.send : task->call.recv) + place.offset;
     const accl_card *card = card_of(task, place.rank);
     uint64_t address = (send ? card->send : card->recv) + place.offset, heap = send ? card->send_heap : card->recv_heap;
@@ -59,6 +64,68 @@ bool accl_system_write(accl_task *task, uint32_t rank, uint64_t to, const void *
     return true;
 }
 
+/* --- the stage of a pair: lines are fetched for writing a block ahead, by their reader too, who writes there next --- */
+
+enum { AHEAD = 4096 };
+
+static void lines_take(const void *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += ACCL_LINE) __builtin_prefetch((const char *)at + i, 1);
+}
+
+static size_t block_of(size_t at, size_t bytes)
+{
+    return bytes - at < AHEAD ? bytes - at : AHEAD;
+}
+
+static void take_after(const void *stage, size_t at, size_t bytes)
+{
+    if (at < bytes) lines_take((const char *)stage + at, block_of(at, bytes));
+}
+
+void accl_stage_put(const ncclComm_t comm, void *stage, const void *from, size_t bytes)
+{
+    if (!comm->swaps) {
+        memcpy(stage, from, bytes);
+        return;
+    }
+    take_after(stage, 0, bytes);
+    for (size_t at = 0; at < bytes; at += AHEAD) {
+        take_after(stage, at + AHEAD, bytes);
+        memcpy((char *)stage + at, (const char *)from + at, block_of(at, bytes));
+    }
+}
+
+void accl_stage_get(const ncclComm_t comm, void *to, const void *stage, size_t bytes, bool stream)
+{
+    if (!comm->swaps) {
+        accl_copy(to, stage, bytes, stream);
+        return;
+    }
+    take_after(stage, 0, bytes);
+    for (size_t at = 0; at < bytes; at += AHEAD) {
+        take_after(stage, at + AHEAD, bytes);
+        accl_copy((char *)to + at, (const char *)stage + at, block_of(at, bytes), stream);
+    }
+}
+
+void accl_stage_reduce(const ncclComm_t comm, const accl_arith *a, void *to, const void *const *from, const uint64_t *scale, size_t count, bool stream)
+{
+    size_t element = lj_dtype_bytes(a->type), bytes = count * element;
+    const char *theirs = from[1 - (comm->ranks == 2 ? comm->rank : 0)];
+    if (!comm->swaps) {
+        accl_reduce(a, &to, 1, from, comm->ranks, scale, count, stream);
+        return;
+    }
+    take_after(theirs, 0, bytes);
+    for (size_t at = 0; at < bytes; at += AHEAD) {
+        const void *pair[2] = {(const char *)from[0] + at, (const char *)from[1] + at};
+        void *result = (char *)to + at;
+        take_after(theirs, at + AHEAD, bytes);
+        accl_reduce(a, &result, 1, pair, 2, scale, block_of(at, bytes) / element, stream);
+    }
+}
+
 bool accl_do_copy(accl_task *task, const accl_step *step)
 {
     uint64_t remote_to = 0, remote_from = 0;
@@ -66,7 +133,9 @@ bool accl_do_copy(accl_task *task, const accl_step *step)
     const unsigned char *from = resolve(task, step->a, &remote_from);
     if (to && from) {
         /* what is staged is read soon: it stays in the caches */
-        if (to != from) accl_copy(to, from, step->amount, task->stream_stores && step->to.space != ACCL_AT_STAGE);
+        if (in_stage(step->to)) accl_stage_put(task->comm, to, from, step->amount);
+        else if (in_stage(step->a)) accl_stage_get(task->comm, to, from, step->amount, task->stream_stores);
+        else if (to != from) accl_copy(to, from, step->amount, task->stream_stores);
         return true;
     }
     return to ? accl_system_read(task, step->a.rank, to, remote_from, step->amount) : accl_system_write(task, step->to.rank, remote_to, from, step->amount);
@@ -151,7 +220,8 @@ static bool reduce_small(accl_task *task, const accl_step *step)
         if (!from[i]) return false;
         scale[i] = i == comm->rank ? task->call.scale : card_of(task, i)->scale;
     }
-    accl_reduce(&task->call.arith, &to, 1, from, comm->ranks, scale, step->amount, task->stream_stores && step->to.space != ACCL_AT_STAGE);
+    if (in_stage(step->a)) accl_stage_reduce(comm, &task->call.arith, to, from, scale, step->amount, task->stream_stores && !in_stage(step->to));
+    else accl_reduce(&task->call.arith, &to, 1, from, comm->ranks, scale, step->amount, task->stream_stores && !in_stage(step->to));
     return true;
 }
 
@@ -163,7 +233,7 @@ bool accl_do_reduce(accl_task *task, const accl_step *step)
     sources_find(task, step, &r);
     results_find(task, step, &r);
     if (!r.reads_system && !r.writes_system) {
-        accl_reduce(&task->call.arith, r.to, r.to_count, r.from, task->comm->ranks, r.scale, step->amount, task->stream_stores && step->to.space != ACCL_AT_STAGE);
+        accl_reduce(&task->call.arith, r.to, r.to_count, r.from, task->comm->ranks, r.scale, step->amount, task->stream_stores && !in_stage(step->to));
         return true;
     }
     size_t stride = ACCL_SCRATCH / task->comm->ranks, element = lj_dtype_bytes(task->call.arith.type);

@@ -16,7 +16,7 @@
 enum {
     ACCL_LINE = 64,
     ACCL_CARDS = 8,            /* operations that a rank may be ahead of the slowest, as far as cards go */
-    ACCL_INLINE = 56,          /* payload bytes that ride in a card's first line */
+    ACCL_INLINE = 48,          /* payload bytes that ride in a card's first line */
     ACCL_STAGE_HALF = 1 << 19, /* staging bytes of a rank for one operation; odd and even operations have a half each */
     ACCL_MAIL_DEPTH = 4,       /* messages in flight from one rank to another */
     ACCL_MAIL_INLINE = 40,
@@ -29,17 +29,18 @@ enum {
 
 /* What a rank says at the start of a collective. First line: the tag, written last, and a small payload; second line: where its buffers are. */
 typedef struct {
-    alignas(ACCL_LINE) _Atomic uint64_t tag; /* sequence number << 32 | signature of the arguments */
+    alignas(ACCL_LINE) _Atomic uint64_t tag; /* sequence number << 32 | signature of the arguments | flags in the last two bits */
     unsigned char payload[ACCL_INLINE];
+    _Atomic uint64_t touched; /* written one operation ahead, only to have the line when the tag must go out */
     uint64_t send, recv;           /* addresses in the owner's process */
     uint64_t send_heap, recv_heap; /* 1 + offset in its heap; 0: not there */
-    uint32_t flags, spare;
     uint64_t scale; /* bits of the pre-multiplier */
-    uint64_t unused[2];
+    uint64_t unused[3];
+    unsigned char apart[4096]; /* in a page of its own: a reader's prefetcher must not fetch the next card, which its owner is about to write */
 } accl_card;
 
 /* MAPPED: this rank's buffers are reachable by load and store from everywhere. EMPTY: it staged nothing yet, its phase 1 will say when. */
-enum { ACCL_CARD_MAPPED = 1, ACCL_CARD_EMPTY = 2 };
+enum { ACCL_CARD_MAPPED = 1, ACCL_CARD_EMPTY = 2, ACCL_CARD_FLAGS = 3 };
 
 /* The last collective of a rank, for messages and telemetry. */
 typedef struct {

@@ -94,6 +94,7 @@ static void finish(accl_task *task, ncclResult_t result)
     task->result = result;
     steps_give_back(task);
     if (!accl_kinds[task->call.kind].is_message && result == ncclSuccess) {
+        comm->unordered_stage = task->algorithm && task->algorithm->reach == ACCL_BY_STAGE && !task->algorithm->is_flat_staged;
         atomic_store_explicit(&comm->mine->stamp, (task->number + 1) << 24, memory_order_release);
         atomic_store_explicit(&comm->mine->record.finished, task->number, memory_order_relaxed);
         accl_wake_all(comm);
@@ -201,7 +202,7 @@ static uint32_t signature(const accl_call *call)
 
 uint64_t accl_task_tag(const accl_call *call, uint64_t number)
 {
-    return number << 32 | signature(call);
+    return number << 32 | (signature(call) & ~(uint32_t)ACCL_CARD_FLAGS);
 }
 
 void accl_record_begin(ncclComm_t comm, const accl_call *call, uint64_t number)
@@ -215,10 +216,18 @@ void accl_record_begin(ncclComm_t comm, const accl_call *call, uint64_t number)
     atomic_store_explicit(&r->sequence, number, memory_order_release);
 }
 
+/* How many operations a rank may be behind this one when its lines are written: cards are a ring, stages have two halves. Swapped stages are one place:
+ * after an algorithm in which a rank may still write when another is done, everybody must be done. */
+static uint64_t guard_behind(const accl_task *task, const accl_step *step)
+{
+    if (!step->phase) return ACCL_CARDS - 1;
+    return task->comm->swaps && task->comm->unordered_stage ? 0 : 1;
+}
+
 static bool step_guard(accl_task *task, const accl_step *step)
 {
     ncclComm_t comm = task->comm;
-    uint64_t behind = step->phase ? 1 : ACCL_CARDS - 1;
+    uint64_t behind = guard_behind(task, step);
     if (task->number <= behind || comm->known >= (task->number - behind) << 24) return true;
     uint64_t need = (task->number - behind) << 24, least = UINT64_MAX;
     for (; task->peer_at < comm->ranks; task->peer_at++) {
@@ -248,8 +257,8 @@ static int card_look(const accl_task *task, uint32_t rank, bool share)
     const accl_card *card = card_of(task, rank);
     uint64_t tag = atomic_load_explicit(&card->tag, memory_order_acquire), ours = accl_task_tag(&task->call, task->number);
     if (tag >> 32 != ours >> 32) return 0;
-    if (tag != ours) return -1;
-    if (!share || !(card->flags & ACCL_CARD_EMPTY)) return 1;
+    if ((tag & ~(uint64_t)ACCL_CARD_FLAGS) != ours) return -1;
+    if (!share || !(tag & ACCL_CARD_EMPTY)) return 1;
     return atomic_load_explicit(&task->comm->peers[rank].lines->stamp, memory_order_acquire) >= (task->number << 24 | 1);
 }
 
@@ -273,12 +282,23 @@ static bool step_wait_card(accl_task *task, const accl_step *step)
     return look > 0;
 }
 
+accl_space accl_stage_space(const accl_task *task, uint32_t number)
+{
+    return task->comm->swaps && number & 1 ? ACCL_AT_STAGE_NEXT : ACCL_AT_STAGE;
+}
+
+void accl_add_turns(accl_task *task, uint32_t pieces)
+{
+    task->comm->turn = task->turn + pieces;
+}
+
 static void build(accl_task *task, bool mapped)
 {
     task->algorithm = accl_choose(task->comm, &task->call, mapped);
     task->stream_stores = accl_streams_pay(task->comm, &task->call);
     task->comm->last_algorithm = task->algorithm->label;
     if (task->algorithm->reach != ACCL_BY_MAPPING) task->phase = 0; /* it shares later, in phase 1 */
+    task->comm->turn = task->turn + 1; /* flat algorithms say how many pieces they really take */
     task->algorithm->build(task);
 }
 
@@ -287,7 +307,7 @@ static bool step_decide(accl_task *task, const accl_step *step)
     (void)step;
     bool all = task->mapped;
     for (uint32_t i = 0; i < task->comm->ranks && all; i++)
-        if (i != task->comm->rank) all = card_of(task, i)->flags & ACCL_CARD_MAPPED;
+        if (i != task->comm->rank) all = atomic_load_explicit(&card_of(task, i)->tag, memory_order_relaxed) & ACCL_CARD_MAPPED;
     task->count = 0;
     task->at = SIZE_MAX; /* the step after this one is the first of the new list */
     task->phase = all ? 1 : 0;
@@ -376,13 +396,15 @@ static void build_inline(accl_task *task)
     add(task, ACCL_STEP_INLINE);
 }
 
-void accl_task_await_cards(accl_task *task)
+void accl_task_resume(accl_task *task)
 {
     task->state = 1;
-    task->shared = true;
+    task->turn = task->comm->turn;
     steps_take(task);
-    add_wait_payloads(task);
-    add(task, ACCL_STEP_INLINE);
+    if (accl_is_inline(task->comm, &task->call)) build_inline(task);
+    else build(task, false);
+    while (task->at < task->count && task->steps[task->at].kind != ACCL_STEP_CARD) task->at++;
+    task->at++;
 }
 
 static bool waits_before_card(const accl_task *task)
@@ -414,6 +436,7 @@ static void begin(accl_task *task)
     }
     steps_take(task);
     task->state = 1;
+    task->turn = comm->turn;
     if (accl_is_inline(comm, call)) {
         build_inline(task);
         return;
@@ -470,7 +493,7 @@ bool accl_task_needs(const accl_task *task, uint32_t rank)
     if (accl_kinds[task->call.kind].is_message) return rank == (uint32_t)task->call.root && accl_message_needs(task);
     if (task->at >= task->count) return false;
     const accl_step *step = &task->steps[task->at];
-    uint64_t behind = step->phase ? 1 : ACCL_CARDS - 1;
+    uint64_t behind = guard_behind(task, step);
     switch (step->kind) {
     case ACCL_STEP_WAIT: return rank == step->peer && !reached(task, rank, step->phase);
     case ACCL_STEP_WAIT_ALL: return !reached(task, rank, step->phase);

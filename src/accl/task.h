@@ -32,7 +32,8 @@ typedef struct {
     bool grouped;
 } accl_call;
 
-typedef enum { ACCL_AT_SEND, ACCL_AT_RECV, ACCL_AT_STAGE } accl_space;
+/* STAGE_NEXT: of the next turn, for pieces of odd number (accl_stage_space). */
+typedef enum { ACCL_AT_SEND, ACCL_AT_RECV, ACCL_AT_STAGE, ACCL_AT_STAGE_NEXT } accl_space;
 typedef struct {
     uint32_t space, rank;
     size_t offset; /* bytes */
@@ -83,6 +84,7 @@ typedef struct {
     size_t count, capacity, at;
     uint32_t phase;   /* of the builder: last one posted */
     uint32_t peer_at; /* of a wait: ranks before it are there */
+    uint64_t turn;    /* of the communicator's stage when it was built */
     bool shared;      /* the card is out */
     bool mapped;      /* this rank's card says ACCL_CARD_MAPPED */
     bool stream_stores;
@@ -107,11 +109,12 @@ ncclResult_t accl_task_contradicted(accl_task *task);
 /* inline.c: operations so small that their data rides in the cards. Depends only on what all ranks know. */
 bool accl_is_inline(const ncclComm_t comm, const accl_call *call);
 bool accl_do_inline(accl_task *task, const accl_step *step);
+void accl_inline_result(ncclComm_t comm, const accl_call *call, uint64_t number);
 void accl_card_show(ncclComm_t comm, const accl_call *call, uint64_t number, bool inline_data, bool mapped, uint32_t flags);
-/* The shortest way through such an operation, for a caller that waits: no task unless it takes long. */
-ncclResult_t accl_inline_run(ncclComm_t comm, const accl_call *call);
-/* Turns a task whose card is out into one that only waits for the others'. */
-void accl_task_await_cards(accl_task *task);
+/* quick.c: the shortest way through a small collective for a caller that waits: no task unless it takes long. False: not for this one. */
+bool accl_quick_run(ncclComm_t comm, const accl_call *call, ncclResult_t *result);
+/* Takes up a small collective whose card is out: what is left of its steps. */
+void accl_task_resume(accl_task *task);
 
 /* Messages (message.c) */
 bool accl_message_advance(accl_task *task);
@@ -152,12 +155,24 @@ void accl_record_begin(ncclComm_t comm, const accl_call *call, uint64_t number);
 /* Part `index` of `parts` of `count` elements, cut so that parts are whole cache lines where they are long. */
 void accl_part(size_t count, size_t element, uint32_t parts, uint32_t index, size_t *first, size_t *length);
 
+/* Space and slot of piece `number` of a flat algorithm, and the count of its pieces: with swapped stages the pieces alternate between the two in one slot. */
+accl_space accl_stage_space(const accl_task *task, uint32_t number);
+static inline size_t accl_stage_slot(const accl_task *task, uint32_t number, size_t slots)
+{
+    return task->comm->swaps ? 0 : number % slots;
+}
+void accl_add_turns(accl_task *task, uint32_t pieces);
+
 /* data.c: moves bytes between places. False: failed, the task says why. */
 bool accl_do_copy(accl_task *task, const accl_step *step);
 bool accl_do_reduce(accl_task *task, const accl_step *step);
 bool accl_do_begin(accl_task *task, const accl_step *step);
 bool accl_do_combine(accl_task *task, const accl_step *step);
 bool accl_do_finish(accl_task *task, const accl_step *step);
+/* Into this rank's stage, out of a peer's, and both ends' reduction: they take the lines over for writing where the pair swaps stages. */
+void accl_stage_put(const ncclComm_t comm, void *stage, const void *from, size_t bytes);
+void accl_stage_get(const ncclComm_t comm, void *to, const void *stage, size_t bytes, bool stream);
+void accl_stage_reduce(const ncclComm_t comm, const accl_arith *a, void *to, const void *const *from, const uint64_t *scale, size_t count, bool stream);
 /* Copies from or to another process; false with the task failed. */
 bool accl_system_read(accl_task *task, uint32_t rank, void *to, uint64_t from, size_t bytes);
 bool accl_system_write(accl_task *task, uint32_t rank, uint64_t to, const void *from, size_t bytes);

@@ -1,10 +1,10 @@
 /* ljperf image: what is in an image, does it fit, how is it started. A sub-command is a row of the table. */
 #define _GNU_SOURCE
+#include "host/image/image.h"
 #include "base/file.h"
 #include "cli/commands.h"
 #include "host/child.h"
 #include "host/doctor.h"
-#include "host/image/image.h"
 #include "host/manifest.h"
 #include "host/yaml.h"
 
@@ -138,7 +138,8 @@ static int report_out(const context *c, lj_status status, json_t *report)
 static int run_check(context *c)
 {
     json_t *report = NULL;
-    return report_out(c, lj_image_check(c->options.data_dir, c->arguments[0], setting(c, LJ_CFG_root), &report), report);
+    lj_status status = lj_image_check(c->options.data_dir, c->arguments[0], setting(c, LJ_CFG_root), &report);
+    return report_out(c, status, report);
 }
 
 static int run_lint(context *c)
@@ -211,7 +212,8 @@ static int run_pull(context *c)
     status = lj_image_pull(manifest, &c->options, &result);
     json_decref(manifest);
     if (status != LJ_OK) return LJ_EXIT_FAILED;
-    lj_text_add(&text, "%s@%s\n%s\n", lj_json_text(result, "reference"), lj_json_text(result, "digest"), lj_json_text(result, "folder"));
+    lj_text_add(&text, "%s@%s\n%s\n", lj_json_text(result, "reference"), lj_json_text(result, "digest"),
+                lj_json_text(result, "folder"));
     int code = finish(c, status, result, &text);
     json_decref(result);
     return code;
@@ -224,16 +226,22 @@ static int run_test(context *c)
     size_t i;
     json_t *row;
     lj_text_init(&text);
-    lj_component_options options = {c->options.data_dir, setting(c, LJ_CFG_flavour), setting(c, LJ_CFG_python), *c->options.output_dir ? c->options.output_dir : "component-tests", setting(c, LJ_CFG_only)};
+    lj_component_options options = {
+        c->options.data_dir, setting(c, LJ_CFG_flavour), setting(c, LJ_CFG_python),
+        *c->options.output_dir ? c->options.output_dir : "component-tests", setting(c, LJ_CFG_only)};
     lj_status status = lj_manifests_load(c->options.data_dir, &manifests);
     if (status != LJ_OK) return LJ_EXIT_FAILED;
     status = lj_image_components(manifests, &options, &result);
     json_decref(manifests);
     if (status != LJ_OK) return LJ_EXIT_FAILED;
     bool bad = false;
-    json_array_foreach(json_object_get(result, "rows"), i, row) {
-        lj_text_add(&text, "%-26s wanted %-18s got %-16s %s\n", lj_json_text(row, "component"), lj_json_text(row, "wanted"), *lj_json_text(row, "got") ? lj_json_text(row, "got") : "-", lj_json_text(row, "verdict"));
-        bad |= strcmp(lj_json_text(row, "verdict"), "failed") == 0 || strcmp(lj_json_text(row, "verdict"), "no test") == 0;
+    json_array_foreach(json_object_get(result, "rows"), i, row)
+    {
+        lj_text_add(&text, "%-26s wanted %-18s got %-16s %s\n", lj_json_text(row, "component"),
+                    lj_json_text(row, "wanted"), *lj_json_text(row, "got") ? lj_json_text(row, "got") : "-",
+                    lj_json_text(row, "verdict"));
+        bad |= strcmp(lj_json_text(row, "verdict"), "failed") == 0 ||
+               strcmp(lj_json_text(row, "verdict"), "no test") == 0;
     }
     int code = finish(c, status, result, &text);
     json_decref(result);
@@ -245,15 +253,30 @@ static const struct {
     const char *name;
     size_t least; /* arguments that must be there */
     int (*run)(context *);
-} actions[] = {{"list", 0, run_list}, {"show", 1, run_show}, {"check", 1, run_check}, {"pull", 1, run_pull}, {"run", 1, run_run}, {"k8s", 1, run_kubernetes}, {"diff", 2, run_diff}, {"notes", 1, run_notes}, {"lint", 1, run_lint}, {"test", 0, run_test}};
+} actions[] = {{"list", 0, run_list}, {"show", 1, run_show},   {"check", 1, run_check},
+               {"pull", 1, run_pull}, {"run", 1, run_run},     {"k8s", 1, run_kubernetes},
+               {"diff", 2, run_diff}, {"notes", 1, run_notes}, {"lint", 1, run_lint},
+               {"test", 0, run_test}};
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static lj_image_options options_read(const lj_config *c)
 {
-    return (lj_image_options){.data_dir = lj_config_string(c, LJ_CFG_data_dir), .registry = lj_config_string(c, LJ_CFG_registry), .region = lj_config_string(c, LJ_CFG_region), .registry_host = lj_config_string(c, LJ_CFG_registry_host),
-                              .digest = lj_config_string(c, LJ_CFG_digest), .engine = lj_config_string(c, LJ_CFG_engine), .kind = lj_config_string(c, LJ_CFG_kind), .card_model = lj_config_string(c, LJ_CFG_card_model),
-                              .driver_version = lj_config_string(c, LJ_CFG_driver_version), .job_name = lj_config_string(c, LJ_CFG_job_name), .shm_size = lj_config_string(c, LJ_CFG_shm_size), .compute_class = lj_config_string(c, LJ_CFG_compute_class),
-                              .output_dir = lj_config_string(c, LJ_CFG_output_dir), .cards = (int)lj_config_int(c, LJ_CFG_cards), .nodes = (int)lj_config_int(c, LJ_CFG_nodes), .tls_verify = lj_config_bool(c, LJ_CFG_tls_verify),
+    return (lj_image_options){.data_dir = lj_config_string(c, LJ_CFG_data_dir),
+                              .registry = lj_config_string(c, LJ_CFG_registry),
+                              .region = lj_config_string(c, LJ_CFG_region),
+                              .registry_host = lj_config_string(c, LJ_CFG_registry_host),
+                              .digest = lj_config_string(c, LJ_CFG_digest),
+                              .engine = lj_config_string(c, LJ_CFG_engine),
+                              .kind = lj_config_string(c, LJ_CFG_kind),
+                              .card_model = lj_config_string(c, LJ_CFG_card_model),
+                              .driver_version = lj_config_string(c, LJ_CFG_driver_version),
+                              .job_name = lj_config_string(c, LJ_CFG_job_name),
+                              .shm_size = lj_config_string(c, LJ_CFG_shm_size),
+                              .compute_class = lj_config_string(c, LJ_CFG_compute_class),
+                              .output_dir = lj_config_string(c, LJ_CFG_output_dir),
+                              .cards = (int)lj_config_int(c, LJ_CFG_cards),
+                              .nodes = (int)lj_config_int(c, LJ_CFG_nodes),
+                              .tls_verify = lj_config_bool(c, LJ_CFG_tls_verify),
                               .quiet = lj_config_bool(c, LJ_CFG_quiet)};
 }
 
@@ -261,15 +284,20 @@ int lj_command_image(const lj_command_input *input)
 {
     const char *names[ACTIONS];
     for (size_t i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
-    if (!input->argument_count) return usage("image needs an action: list, show, check, pull, run, k8s, diff, notes, lint or test%s", "");
+    if (!input->argument_count)
+        return usage("image needs an action: list, show, check, pull, run, k8s, diff, notes, lint or test%s",
+                     "");
     for (size_t i = 0; i < ACTIONS; i++) {
         if (strcmp(actions[i].name, input->arguments[0]) != 0) continue;
-        context c = {input->config, input->arguments + 1, input->argument_count - 1, options_read(input->config)};
-        if (c.count < actions[i].least) return usage("image %s needs the name of an image, or a path", actions[i].name);
+        context c = {input->config, input->arguments + 1, input->argument_count - 1,
+                     options_read(input->config)};
+        if (c.count < actions[i].least)
+            return usage("image %s needs the name of an image, or a path", actions[i].name);
         if (c.count > 1) c.options.command = c.arguments + 1, c.options.command_count = c.count - 1;
         return actions[i].run(&c);
     }
     const char *near = lj_nearest_name(input->arguments[0], names, ACTIONS);
-    lj_fail(LJ_ERR_INVALID, "image: no action '%s'%s%s%s", input->arguments[0], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    lj_fail(LJ_ERR_INVALID, "image: no action '%s'%s%s%s", input->arguments[0],
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return LJ_EXIT_USAGE;
 }

@@ -60,7 +60,7 @@ static void print_update(lj_printer *p, lj_dtype base, const char *place)
     if (strcmp(lj_register_type(dtype), lj_register_type(base)) == 0)
         lj_text_add(&cast, "u"); /* summed wider than it is rounded */
     else
-        lj_express_cast(&cast, dtype, base, "u");
+        lj_express_cast(&cast, dtype, base, "u", false);
     lj_print_line(p, "const %s y = %s;", lj_register_type(base), cast.data ? cast.data : "");
     lj_text_release(&load), lj_text_release(&cast);
 }

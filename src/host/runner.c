@@ -1,5 +1,5 @@
-/* Children with time-outs. A child that hangs in the kernel cannot be killed: it is left behind, never waited for, and its
- * standard streams are closed so that nobody waits for them either. */
+/* Children with time-outs. A child that hangs in the kernel cannot be killed: it is left behind, never waited
+ * for, and its standard streams are closed so that nobody waits for them either. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "host/check.h"
@@ -16,7 +16,8 @@
 
 enum { NOTE_MARK = 1, MAX_CHECKS = 64, MAX_REPORT_BYTES = 8 << 20 };
 
-const char *const lj_verdict_names[LJ_VERDICT_COUNT] = {"ok", "warn", "fail", "not applicable", "not available"};
+const char *const lj_verdict_names[LJ_VERDICT_COUNT] = {"ok", "warn", "fail", "not applicable",
+                                                        "not available"};
 
 static lj_finding spare_row;
 
@@ -56,9 +57,11 @@ json_t *lj_findings_json(const lj_findings *findings, const char *name)
         const lj_finding *f = &findings->rows[i];
         char full[192];
         lj_say(full, *f->part ? "%s/%s" : "%s%s", name, f->part);
-        json_array_append_new(rows, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "name", lj_json_string(full), "found", lj_json_string(f->found), "wanted",
-                                              lj_json_string(f->wanted), "verdict", lj_verdict_names[f->verdict], "source",
-                                              lj_json_string(f->source), "next_step", lj_json_string(f->next_step)));
+        json_array_append_new(
+            rows, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "name", lj_json_string(full), "found",
+                            lj_json_string(f->found), "wanted", lj_json_string(f->wanted), "verdict",
+                            lj_verdict_names[f->verdict], "source", lj_json_string(f->source), "next_step",
+                            lj_json_string(f->next_step)));
     }
     return rows;
 }
@@ -102,7 +105,8 @@ static _Noreturn void child_run(const lj_check *check, lj_host *host, int fd)
     lj_host_load_env(host);
     lj_note(&findings, "%s", check->summary);
     check->run(host, &findings);
-    json_t *result = json_pack("{s:o, s:O}", "checks", lj_findings_json(&findings, check->name), "facts", findings.facts);
+    json_t *result =
+        json_pack("{s:o, s:O}", "checks", lj_findings_json(&findings, check->name), "facts", findings.facts);
     char *text = json_dumps(result, JSON_COMPACT);
     if (text) write_all(fd, text, strlen(text));
     _exit(0);
@@ -218,7 +222,8 @@ static void child_findings(child *c, const lj_host *host, json_t *checks, json_t
         lj_say(f->found, "no answer within %.1f s: %s", c->check->timeout_s, note);
         lj_say(f->wanted, "an answer within %.1f s", c->check->timeout_s);
         lj_say(f->source, "the check's own time-out, in a child of its own");
-        lj_say(f->next_step, "%s", c->check->stuck ? c->check->stuck : "see what it was reading; run ljperf doctor again");
+        lj_say(f->next_step, "%s",
+               c->check->stuck ? c->check->stuck : "see what it was reading; run ljperf doctor again");
     } else {
         lj_finding *f = lj_find(&own, LJ_VERDICT_NOT_AVAILABLE);
         lj_say(f->found, "the check's process ended without an answer: %s", note);
@@ -236,7 +241,8 @@ lj_status lj_checks_run(lj_host *host, const lj_check *checks, size_t count, jso
     lj_status status = LJ_OK;
     size_t started = 0;
     if (count > MAX_CHECKS) count = MAX_CHECKS;
-    for (; started < count && status == LJ_OK; started++) status = child_start(&children[started], &checks[started], host);
+    for (; started < count && status == LJ_OK; started++)
+        status = child_start(&children[started], &checks[started], host);
     if (status != LJ_OK) started--;
     children_wait(children, started);
     json_t *list = json_array(), *facts = json_object();

@@ -9,7 +9,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { CACHE_ENTRIES = 1 << 16, CACHE_WORD = 29, CACHE_IDS = 6, CACHE_EMPTY = 0xff };
+/* Two caches of recent words: one line a word for the short ones, four for runs of spaces, long names, non-Latin words. */
+enum { CACHES = 2, CACHE_EMPTY = 0xff, DIRECT_CODES = 0x3000 };
+static const struct cache_shape {
+    size_t entries, stride, word_bytes, ids;
+} cache_shapes[CACHES] = {{1 << 16, 64, 30, 6}, {1 << 12, 256, 180, 16}};
 static const char word_mark[] = "\xe2\x96\x81"; /* U+2581 */
 
 typedef struct lj_bpe_symbol {
@@ -19,14 +23,11 @@ typedef struct lj_bpe_symbol {
     bool frozen;
 } symbol;
 
-/* One cache line: most words are short and give few tokens. */
-typedef struct lj_bpe_cache_entry {
+/* An entry: this, then ids, then the word. */
+typedef struct {
     uint64_t hash;
     uint8_t bytes, count;
-    char word[CACHE_WORD + 1];
-    int32_t ids[CACHE_IDS];
 } cache_entry;
-_Static_assert(sizeof(cache_entry) == 64, "a cache entry is one line");
 
 /* Where an unused token came from last, in the round (word) it was seen. */
 typedef struct lj_bpe_split {
@@ -61,6 +62,7 @@ lj_status lj_bpe_init(lj_bpe *bpe, size_t count)
 void lj_bpe_release(lj_bpe *bpe)
 {
     lj_free(bpe->merges);
+    lj_free(bpe->direct);
     *bpe = (lj_bpe){0};
 }
 
@@ -146,7 +148,7 @@ void lj_bpe_scratch_release(lj_bpe_scratch *scratch)
 {
     lj_free(scratch->symbols);
     lj_free(scratch->heap);
-    lj_free(scratch->cache);
+    for (size_t i = 0; i < CACHES; i++) lj_free(scratch->cache[i]);
     lj_free(scratch->splits);
     *scratch = (lj_bpe_scratch){0};
 }
@@ -167,6 +169,23 @@ static size_t symbols_of_bytes(const lj_bpe *bpe, lj_bpe_scratch *scratch, const
     return count;
 }
 
+/* Symbol of a character, -1: none. Most are looked up by their code. */
+static int32_t character_symbol(const lj_bpe *bpe, const char *text, size_t bytes, uint32_t code)
+{
+    return bpe->direct && code < DIRECT_CODES ? bpe->direct[code] : lj_vocab_find(bpe->symbols, text, bytes);
+}
+
+lj_status lj_bpe_index(lj_bpe *bpe)
+{
+    void *fresh;
+    char text[4];
+    LJ_TRY(lj_alloc("text.merges", DIRECT_CODES * sizeof(int32_t), &fresh));
+    lj_free(bpe->direct);
+    bpe->direct = fresh;
+    for (uint32_t code = 0; code < DIRECT_CODES; code++) bpe->direct[code] = lj_vocab_find(bpe->symbols, text, lj_utf8_encode(code, text));
+    return LJ_OK;
+}
+
 /* A character that has no token: its bytes' tokens when the model has all of them. */
 static bool add_byte_tokens(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t *count, const char *text, size_t start, size_t bytes)
 {
@@ -184,8 +203,8 @@ static size_t symbols_of_characters(const lj_bpe *bpe, lj_bpe_scratch *scratch, 
     uint32_t code;
     for (size_t at = 0, length; at < bytes; at += length) {
         length = lj_utf8_decode(word + at, bytes - at, &code);
-        if (!length) length = 1;
-        int32_t id = lj_vocab_find(bpe->symbols, word + at, length);
+        if (!length) length = 1, code = UINT32_MAX;
+        int32_t id = character_symbol(bpe, word + at, length, code);
         if (id >= 0) {
             if (waiting) symbol_add(scratch, &count, bpe->unknown, waiting_start, waiting, false);
             waiting = 0;
@@ -219,9 +238,9 @@ static size_t symbols_of_pieces(const lj_bpe *bpe, lj_bpe_scratch *scratch, cons
         length = bpe->frozen ? lj_added_prefix(bpe->frozen, word + at, bytes - at, &id) : 0;
         bool frozen = length > 0;
         if (!frozen) {
-            length = bpe->loose ? claimed_length(word + at, bytes - at) : lj_utf8_decode(word + at, bytes - at, &code);
-            if (!length) length = 1;
-            id = lj_vocab_find(bpe->symbols, word + at, length);
+            length = lj_utf8_decode(word + at, bytes - at, &code);
+            if (!length) length = bpe->loose ? claimed_length(word + at, bytes - at) : 1, code = UINT32_MAX;
+            id = character_symbol(bpe, word + at, length, code);
         }
         symbol_add(scratch, &count, id, at, length, frozen);
     }
@@ -322,30 +341,44 @@ static lj_status encode_word(const lj_bpe *bpe, lj_bpe_scratch *scratch, const c
     return emit_all(bpe, scratch, count, word, out);
 }
 
-static bool cached(const cache_entry *entry, uint64_t hash, const char *word, size_t bytes)
+static int32_t *entry_ids(cache_entry *entry)
 {
-    return entry->count != CACHE_EMPTY && entry->hash == hash && entry->bytes == bytes && memcmp(entry->word, word, bytes) == 0;
+    return (int32_t *)(void *)((char *)entry + 12);
+}
+
+static char *entry_word(cache_entry *entry, const struct cache_shape *shape)
+{
+    return (char *)entry + 12 + 4 * shape->ids;
+}
+
+static lj_status cache_make(lj_bpe_scratch *scratch, size_t which)
+{
+    const struct cache_shape *shape = &cache_shapes[which];
+    void *fresh;
+    LJ_TRY(lj_alloc("text.word_cache", shape->entries * shape->stride, &fresh));
+    scratch->cache[which] = fresh;
+    for (size_t i = 0; i < shape->entries; i++) ((cache_entry *)(void *)(scratch->cache[which] + i * shape->stride))->count = CACHE_EMPTY;
+    return LJ_OK;
 }
 
 static lj_status encode_cached(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes, lj_ids *out)
 {
-    if (bytes > CACHE_WORD) return encode_word(bpe, scratch, word, bytes, out);
-    if (!scratch->cache) {
-        void *fresh;
-        LJ_TRY(lj_alloc("text.word_cache", CACHE_ENTRIES * sizeof(cache_entry), &fresh));
-        scratch->cache = fresh;
-        for (size_t i = 0; i < CACHE_ENTRIES; i++) scratch->cache[i].count = CACHE_EMPTY;
-    }
+    size_t which = 0;
+    while (which < CACHES && bytes > cache_shapes[which].word_bytes) which++;
+    if (which == CACHES) return encode_word(bpe, scratch, word, bytes, out);
+    if (!scratch->cache[which]) LJ_TRY(cache_make(scratch, which));
+    const struct cache_shape *shape = &cache_shapes[which];
     uint64_t hash = XXH3_64bits(word, bytes);
-    cache_entry *entry = &scratch->cache[hash & (CACHE_ENTRIES - 1)];
-    if (cached(entry, hash, word, bytes)) return lj_ids_add_many(out, entry->ids, entry->count);
+    cache_entry *entry = (cache_entry *)(void *)(scratch->cache[which] + (hash & (shape->entries - 1)) * shape->stride);
+    if (entry->count != CACHE_EMPTY && entry->hash == hash && entry->bytes == bytes && memcmp(entry_word(entry, shape), word, bytes) == 0)
+        return lj_ids_add_many(out, entry_ids(entry), entry->count);
     size_t before = out->count;
     LJ_TRY(encode_word(bpe, scratch, word, bytes, out));
     size_t count = out->count - before;
-    if (count > CACHE_IDS) return LJ_OK;
-    entry->hash = hash, entry->bytes = (uint8_t)bytes, entry->count = (uint8_t)count;
-    memcpy(entry->word, word, bytes);
-    if (count) memcpy(entry->ids, out->data + before, count * sizeof *entry->ids);
+    if (count > shape->ids) return LJ_OK;
+    *entry = (cache_entry){hash, (uint8_t)bytes, (uint8_t)count};
+    memcpy(entry_word(entry, shape), word, bytes);
+    if (count) memcpy(entry_ids(entry), out->data + before, count * sizeof *out->data);
     return LJ_OK;
 }
 

@@ -179,7 +179,7 @@ static lj_status build(lj_tokenizer *tokenizer, ranking *r)
     tokenizer->bpe.token_count = (int32_t)r->count;
     tokenizer->bpe.keep_absent = true;
     lj_tokenizer_find_cuts(tokenizer);
-    return LJ_OK;
+    return lj_bpe_index(&tokenizer->bpe);
 }
 
 lj_status lj_pieces_to_bpe(lj_tokenizer *tokenizer, const lj_piece *pieces, size_t count)

@@ -6,6 +6,7 @@
 #include "train/metrics.h"
 #include "train/rows.h"
 #include "train/schedule.h"
+#include "train/tensorboard.h"
 
 typedef struct lj_train_loop lj_train_loop;
 
@@ -18,6 +19,7 @@ struct lj_train_loop {
     lj_tokenizer_origin tokenizer;
     lj_train_state state;
     int64_t last_step;               /* the run ends after this step */
+    bool tensorboard;                /* write event files too */
     int64_t stop_after;              /* leave after this step as if terminated; 0 = no */
     /* Reports; each may be NULL. */
     void (*on_step)(void *user, const lj_train_loop *loop, const lj_step_metrics *row);

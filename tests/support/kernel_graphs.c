@@ -262,6 +262,23 @@ static void bias_gradient(test_sheet *sheet)
     out(&m, lj_mul(m.g, total, like(&m, total, 0.125)));
 }
 
+/* Two totals over the same rows, each with its part of scratch. */
+static void two_totals(test_sheet *sheet)
+{
+    maker m = make(sheet);
+    lj_value x = in(&m, LJ_BF16, DIMS(m.t, K(48))), y = in(&m, LJ_F64, DIMS(lj_dim_mul(m.b, m.t), K(20)));
+    out(&m, lj_sum(m.g, f32(&m, x), 0));
+    out(&m, lj_maximum(m.g, y, 0));
+}
+
+/* Columns of an input and of the ids' rows: gather inside a sum. */
+static void gathered_columns(test_sheet *sheet)
+{
+    maker m = make(sheet);
+    lj_value ids = test_sheet_ids(sheet, DIMS(m.t), FILL_IDS, K(50)), table = in(&m, LJ_F32, DIMS(K(50), K(18)));
+    out(&m, lj_sum(m.g, lj_mul(m.g, lj_gather(m.g, table, ids), in(&m, LJ_F32, DIMS(m.t, K(18)))), 0));
+}
+
 static void few_columns(test_sheet *sheet)
 {
     maker m = make(sheet);
@@ -292,6 +309,6 @@ const kernel_graph_row kernel_graph_rows[] = {
     {"doubles", doubles, 0},             {"scalars", scalars, 0},             {"whole_vector", whole_vector, 0},
     {"padded", padded, 0},               {"transposed", transposed, 0},       {"weight_gradient", weight_gradient, 0},
     {"bias_gradient", bias_gradient, 0}, {"few_columns", few_columns, 0},     {"any_columns", any_columns, 0},
-    {"middle_axis", middle_axis, 0},
+    {"middle_axis", middle_axis, 0},     {"two_totals", two_totals, 0},         {"gathered_columns", gathered_columns, 50},
 };
 const int kernel_graph_count = sizeof kernel_graph_rows / sizeof *kernel_graph_rows;

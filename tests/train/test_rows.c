@@ -13,7 +13,7 @@ static lj_corpus corpus_make(uint64_t *state, int64_t documents, int64_t longest
 {
     lj_corpus c = {.document_count = documents, .ends = calloc((size_t)documents + 1, sizeof(int64_t))};
     for (int64_t d = 0; d < documents; d++) c.ends[d] = c.token_count += test_random_range(state, 1, longest);
-    c.tokens = malloc((size_t)c.token_count * sizeof *c.tokens);
+    assert_ok(lj_alloc("tokens", (size_t)c.token_count * sizeof *c.tokens, (void **)&c.tokens));
     c.marks = marks ? malloc((size_t)c.token_count) : NULL;
     for (int64_t i = 0; i < c.token_count; i++) {
         c.tokens[i] = (int32_t)i;
@@ -76,9 +76,9 @@ static void stream_rows_follow_each_other(void **unused)
     (void)unused;
     uint64_t state = 3;
     lj_corpus c = corpus_make(&state, 1, 1, false);
-    free(c.tokens);
+    lj_free(c.tokens);
     c.token_count = 101, c.ends[0] = 101;
-    c.tokens = malloc(101 * sizeof *c.tokens);
+    assert_ok(lj_alloc("tokens", 101 * sizeof *c.tokens, (void **)&c.tokens));
     for (int i = 0; i < 101; i++) c.tokens[i] = i;
     lj_rows rows;
     lj_batch batch;

@@ -28,7 +28,7 @@ static lj_corpus corpus_make(bool packed)
     uint64_t state = 11;
     lj_corpus c = {.document_count = packed ? 23 : 1, .ends = calloc(24, sizeof(int64_t))};
     for (int64_t d = 0; d < c.document_count; d++) c.ends[d] = c.token_count += packed ? test_random_range(&state, 3, 20) : 400;
-    c.tokens = malloc((size_t)c.token_count * sizeof *c.tokens);
+    assert_ok(lj_alloc("tokens", (size_t)c.token_count * sizeof *c.tokens, (void **)&c.tokens));
     c.marks = packed ? malloc((size_t)c.token_count) : NULL;
     for (int64_t i = 0; i < c.token_count; i++) {
         c.tokens[i] = (int32_t)(test_random(&state) % 61);
@@ -39,7 +39,8 @@ static lj_corpus corpus_make(bool packed)
 
 static lj_recipe recipe_of(const char *out, const char *dtype, int64_t batch, int64_t accum)
 {
-    return (lj_recipe){.model = "fixture", .data = "memory", .eval_data = "", .tokenizer = "", .out = out, .dtype = dtype, .schedule = "cosine",
+    return (lj_recipe){.model = "fixture", .data = "memory", .eval_data = "", .tokenizer = "", .chat_format = "", .out = out, .dtype = dtype,
+                       .schedule = "cosine", .recompute = "none",
                        .steps = 20, .batch = batch, .seq = SEQ, .accum = accum, .threads = 2, .seed = 1, .warmup = 3, .keep = 2, .lr = 1e-3,
                        .decay_fraction = 0.2, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .adam_eps = 1e-8, .clip = 1.0, .shuffle = true,
                        .decay = true, .compile = true};

@@ -25,18 +25,21 @@ void accl_all_gather_flat(accl_task *task)
 {
     uint32_t me = task->comm->rank;
     bool direct = task->algorithm->reach != ACCL_BY_STAGE;
-    size_t bytes = accl_call_bytes(&task->call), slots, piece = accl_piece_bytes(task, 1, &slots), at = 0, slot = 0;
+    size_t bytes = accl_call_bytes(&task->call), slots, piece = accl_piece_bytes(task, 1, &slots), at = 0;
+    uint32_t number = 0;
     if (direct) build_direct(task);
     else {
         accl_add_guard(task, true);
         do {
-            size_t n = bytes - at < piece ? bytes - at : piece;
-            accl_add_copy(task, accl_at(ACCL_AT_STAGE, me, slot * piece), accl_at(ACCL_AT_SEND, me, at), n);
+            size_t n = bytes - at < piece ? bytes - at : piece, slot = accl_stage_slot(task, number, slots) * piece;
+            accl_space space = accl_stage_space(task, number);
+            accl_add_copy(task, accl_at(space, me, slot), accl_at(ACCL_AT_SEND, me, at), n);
             accl_add_wait_all(task, accl_add_post(task));
-            fetch(task, ACCL_AT_STAGE, slot * piece, at, n);
+            fetch(task, space, slot, at, n);
             at += n;
-            slot = (slot + 1) % slots;
+            number++;
         } while (at < bytes);
+        accl_add_turns(task, number);
     }
     accl_add_copy(task, accl_at(ACCL_AT_RECV, me, me * bytes), accl_at(ACCL_AT_SEND, me, 0), bytes);
     if (direct) accl_add_wait_all(task, task->phase); /* the others have read this rank's input */

@@ -11,8 +11,8 @@
 
 typedef struct {
     const char *name;
-    bool shm_beside_host_ipc;  /* takes --shm-size together with --ipc=host; podman refuses that */
-    bool cdi;                  /* cards as CDI names (--device nvidia.com/gpu=0), else --gpus */
+    bool shm_beside_host_ipc; /* takes --shm-size together with --ipc=host; podman refuses that */
+    bool cdi;                 /* cards as CDI names (--device nvidia.com/gpu=0), else --gpus */
 } engine;
 
 static const engine engines[] = {{"docker", true, false}, {"podman", false, true}, {"nerdctl", true, false}};
@@ -22,7 +22,8 @@ static const engine *engine_find(const char *name)
 {
     char path[LJ_PATH_BYTES];
     for (size_t i = 0; i < ENGINES; i++)
-        if (*name ? strcmp(engines[i].name, name) == 0 : lj_program_find(engines[i].name, path, sizeof path)) return &engines[i];
+        if (*name ? strcmp(engines[i].name, name) == 0 : lj_program_find(engines[i].name, path, sizeof path))
+            return &engines[i];
     return NULL;
 }
 
@@ -86,7 +87,8 @@ static void ppu_words(json_t *words, const engine *e, int cards)
 static void amd_words(json_t *words, const engine *e, int cards)
 {
     (void)e, (void)cards;
-    word(words, "--device=/dev/kfd"), word(words, "--device=/dev/dri"), word(words, "--group-add=video"), word(words, "--security-opt=seccomp=unconfined");
+    word(words, "--device=/dev/kfd"), word(words, "--device=/dev/dri"), word(words, "--group-add=video"),
+        word(words, "--security-opt=seccomp=unconfined");
 }
 
 static const struct {
@@ -96,7 +98,8 @@ static const struct {
 
 static void memory_words(json_t *words, const json_t *m, const lj_image_options *o, const engine *e)
 {
-    const char *size = *o->shm_size ? o->shm_size : lj_json_text_at(m, "run.shm_size"), *ipc = lj_json_text_at(m, "run.ipc"), *name;
+    const char *size = *o->shm_size ? o->shm_size : lj_json_text_at(m, "run.shm_size"),
+               *ipc = lj_json_text_at(m, "run.ipc"), *name;
     json_t *value;
     bool host = strcmp(ipc, "host") == 0 && !*o->shm_size; /* a size of one's own wants a private /dev/shm */
     if (host && e->shm_beside_host_ipc)
@@ -104,7 +107,10 @@ static void memory_words(json_t *words, const json_t *m, const lj_image_options 
     else
         word(words, "--ipc=private");
     word(words, "--shm-size=%s", size);
-    json_object_foreach(lj_json_at(m, "run.ulimits"), name, value) word(words, "--ulimit=%s=%s%s%s", name, json_string_value(value), strchr(json_string_value(value), ':') ? "" : ":", strchr(json_string_value(value), ':') ? "" : json_string_value(value));
+    json_object_foreach(lj_json_at(m, "run.ulimits"), name, value)
+        word(words, "--ulimit=%s=%s%s%s", name, json_string_value(value),
+             strchr(json_string_value(value), ':') ? "" : ":",
+             strchr(json_string_value(value), ':') ? "" : json_string_value(value));
 }
 
 static void network_words(json_t *words, const json_t *m, const lj_image_options *o)
@@ -114,23 +120,30 @@ static void network_words(json_t *words, const json_t *m, const lj_image_options
     const char *interface = lj_manifest_interface(m, o->cards), *name;
     bool rdma = access("/dev/infiniband", F_OK) == 0;
     if (o->nodes > 1) word(words, "--network=host");
-    if (o->nodes <= 1) json_array_foreach(ports, i, port) word(words, "--publish=%lld:%lld", (long long)json_integer_value(port), (long long)json_integer_value(port));
+    if (o->nodes <= 1)
+        json_array_foreach(ports, i, port)
+            word(words, "--publish=%lld:%lld", (long long)json_integer_value(port),
+                 (long long)json_integer_value(port));
     if (rdma) word(words, "--device=/dev/infiniband"), word(words, "--cap-add=IPC_LOCK");
     if (*interface && o->nodes > 1) word(words, "--env=NCCL_SOCKET_IFNAME=%s", interface);
-    json_object_foreach(lj_json_at(m, "run.environment"), name, value) word(words, "--env=%s=%s", name, json_string_value(value));
+    json_object_foreach(lj_json_at(m, "run.environment"), name, value)
+        word(words, "--env=%s=%s", name, json_string_value(value));
 }
 
 lj_status lj_image_run_words(const json_t *m, const lj_image_options *o, json_t **words)
 {
     char reference[1200];
     const engine *e = engine_find(o->engine);
-    if (!e) return lj_fail(LJ_ERR_NOT_FOUND, "no container engine: looked for docker, podman and nerdctl on PATH; install one or name it with --engine to see its line");
+    if (!e)
+        return lj_fail(LJ_ERR_NOT_FOUND, "no container engine: looked for docker, podman and nerdctl on "
+                                         "PATH; install one or name it with --engine to see its line");
     LJ_TRY(lj_image_reference(m, o, reference, sizeof reference));
     json_t *list = json_array();
     word(list, "%s", e->name), word(list, "run"), word(list, "--rm");
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) word(list, "--interactive"), word(list, "--tty");
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        if (strcmp(devices[i].name, lj_json_text_at(m, "run.devices")) == 0) devices[i].words(list, e, o->cards);
+        if (strcmp(devices[i].name, lj_json_text_at(m, "run.devices")) == 0)
+            devices[i].words(list, e, o->cards);
     memory_words(list, m, o, e);
     network_words(list, m, o);
     word(list, "%s", reference);
@@ -143,9 +156,13 @@ void lj_image_words_print(const json_t *words, lj_text *out)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(words, i, one) {
+    json_array_foreach(words, i, one)
+    {
         const char *text = json_string_value(one);
-        bool plain = *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@+%") == strlen(text);
+        bool plain =
+            *text &&
+            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@+%") ==
+                strlen(text);
         lj_text_add(out, "%s", i ? " " : "");
         if (plain) {
             lj_text_add(out, "%s", text);
