@@ -194,6 +194,9 @@ static lj_status flag_read(lj_config *config, const lj_config_key *keys, size_t 
     if (lj_config_rows[key].type == LJ_CONFIG_BOOL && !equals)
         return lj_config_set(config, key, negated ? "false" : "true", LJ_FROM_FLAG);
     if (equals) return lj_config_set(config, key, equals + 1, LJ_FROM_FLAG);
+    bool alone = *at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0;
+    if (alone && lj_config_rows[key].choices[0] == '[') /* the value may be left out */
+        return lj_config_set(config, key, lj_config_rows[key].initial, LJ_FROM_FLAG);
     if (*at + 1 >= argc) return lj_fail(LJ_ERR_INVALID, "--%s needs a value (%s)", name, lj_config_rows[key].choices);
     return lj_config_set(config, key, argv[++*at], LJ_FROM_FLAG);
 }

@@ -77,6 +77,19 @@ lj_status lj_file_writer_write(lj_file_writer *writer, const void *data, size_t 
     return LJ_OK;
 }
 
+lj_status lj_file_writer_write_at(lj_file_writer *writer, uint64_t offset, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        if (lj_fault("write", writer->temporary)) return lj_fail(LJ_ERR_IO, "write %s: injected fault", writer->temporary);
+        ssize_t done = pwrite(writer->fd, at, bytes > (1u << 30) ? 1u << 30 : bytes, (off_t)offset);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return lj_fail_errno("write", writer->temporary);
+        at += done, offset += (uint64_t)done, bytes -= (size_t)done;
+    }
+    return LJ_OK;
+}
+
 void lj_file_writer_abort(lj_file_writer *writer)
 {
     if (writer->fd >= 0) close(writer->fd);

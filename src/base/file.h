@@ -28,6 +28,8 @@ typedef struct {
 } lj_file_writer;
 lj_status lj_file_writer_begin(lj_file_writer *writer, const char *path);
 lj_status lj_file_writer_write(lj_file_writer *writer, const void *data, size_t bytes);
+/* At an offset of the file, any thread; does not move where _write goes on. */
+lj_status lj_file_writer_write_at(lj_file_writer *writer, uint64_t offset, const void *data, size_t bytes);
 lj_status lj_file_writer_commit(lj_file_writer *writer); /* releases the writer, also on failure */
 void lj_file_writer_abort(lj_file_writer *writer);
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "formats/safetensors.h"
 #include "infer/session.h"
 #include "model/params.h"
 #include "train/corpus.h"
@@ -42,7 +43,9 @@ static lj_status evaluation_open(const lj_config *config, evaluation *e)
     LJ_TRY(lj_dtype_find(lj_config_string(config, LJ_CFG_dtype), &dtype));
     LJ_TRY(lj_model_source_open(lj_config_string(config, LJ_CFG_model), &e->source));
     LJ_TRY(lj_model_source_tokenizer(&e->source, lj_config_string(config, LJ_CFG_tokenizer), &e->tokenizer));
-    LJ_TRY(lj_corpus_read(data, e->tokenizer, &e->corpus));
+    const lj_chat_format *format;
+    LJ_TRY(lj_corpus_format(lj_config_string(config, LJ_CFG_chat_format), &format));
+    LJ_TRY(lj_corpus_read(data, e->tokenizer, format, &e->corpus));
     LJ_TRY(lj_fail_in(lj_rows_init(&e->rows, &e->corpus, 0, e->corpus.token_count, seq), "%s", data));
     LJ_TRY(lj_layout_init(&e->layout, &e->source.config, lj_model_whole(&e->source.config)));
     lj_trainer_options options = {.dtype = dtype,
@@ -73,10 +76,42 @@ static lj_status result_show(const lj_config *config, const evaluation *e, const
     return status;
 }
 
+static lj_status logits_save(const char *path, const lj_batch *batch, const float *logits, int64_t vocab)
+{
+    lj_safetensors_writer *writer;
+    LJ_TRY(lj_safetensors_writer_create(path, &writer));
+    lj_status status = lj_safetensors_writer_tensor(writer, "ids", LJ_I32, 1, &batch->length);
+    if (status == LJ_OK) status = lj_safetensors_writer_tensor(writer, "logits", LJ_F32, 2, (int64_t[]){batch->length, vocab});
+    if (status == LJ_OK) status = lj_safetensors_writer_write(writer, batch->tokens, (size_t)batch->length * 4);
+    if (status == LJ_OK) status = lj_safetensors_writer_write(writer, logits, (size_t)(batch->length * vocab) * 4);
+    if (status == LJ_OK) return lj_safetensors_writer_commit(writer);
+    lj_safetensors_writer_abort(writer);
+    return status;
+}
+
+static lj_status logits_write(const char *path, evaluation *e)
+{
+    lj_batch batch;
+    float *logits;
+    int64_t vocab = e->source.config.vocab_size;
+    LJ_TRY(lj_alloc("logits", (size_t)(e->rows.length * vocab) * 4, (void **)&logits));
+    lj_status status = lj_batch_init(&batch, 1, e->rows.length);
+    if (status == LJ_OK) {
+        lj_rows_fill(&e->rows, 0, 1, &batch);
+        status = lj_trainer_logits(e->trainer, &batch, logits);
+        if (status == LJ_OK) status = logits_save(path, &batch, logits, vocab);
+        lj_batch_release(&batch);
+    }
+    lj_free(logits);
+    return status;
+}
+
 static lj_status evaluation_run(const lj_config *config, evaluation *e)
 {
     lj_eval_metrics row;
+    const char *logits = lj_config_string(config, LJ_CFG_logits);
     LJ_TRY(evaluation_open(config, e));
+    if (*logits) LJ_TRY(logits_write(logits, e));
     double begin = lj_now_s();
     int64_t batch = lj_config_int(config, LJ_CFG_batch);
     LJ_TRY(lj_train_evaluate(e->trainer, &e->rows, batch < e->rows.count ? batch : e->rows.count, &row));

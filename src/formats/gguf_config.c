@@ -204,14 +204,19 @@ static bool llama3_fits(const lj_model_config *c, const lj_rope_scaling *r, cons
     return true;
 }
 
+/* The lowest frequency's divisor: the factor itself. */
+static double last_divisor(const lj_model_config *c, const uint8_t *divisors)
+{
+    float last;
+    memcpy(&last, divisors + 4 * (c->head_dim / 2 - 1), 4);
+    return (double)last;
+}
+
 /* Between the plateaus 1/divisor is a line in the frequency: smooth = (original x frequency / 2 pi - low) / (high - low). Only the ratio of
  * the three shows in the divisors, so low is taken as 1 and the line's slope and intercept give the rest. */
 static bool llama3_solve(const lj_model_config *c, const uint8_t *divisors, lj_rope_scaling *out)
 {
-    float last;
-    double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0;
-    memcpy(&last, divisors + 4 * (c->head_dim / 2 - 1), 4);
-    double factor = (double)last;
+    double sx = 0, sy = 0, sxx = 0, sxy = 0, n = 0, factor = last_divisor(c, divisors);
     for (int64_t i = 0; i < c->head_dim / 2; i++) {
         float stored;
         memcpy(&stored, divisors + 4 * i, 4);
@@ -239,6 +244,13 @@ static lj_status rope_tensor_read(const lj_gguf *gguf, lj_model_config *c)
         return lj_fail(LJ_ERR_FORMAT, "%s: rope_freqs.weight is %lld of %s, it must be %lld of F32", path, (long long)t->shape[t->rank - 1], t->type->name,
                        (long long)c->head_dim / 2);
     if (llama3_solve(c, t->data, &c->rope_scaling)) return LJ_OK;
+    /* Too few frequencies between the plateaus to solve for: the numbers of the released models, if they explain the tensor. */
+    lj_rope_scaling released = {.type = LJ_ROPE_LLAMA3, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position_embeddings = 8192};
+    released.factor = last_divisor(c, t->data);
+    if (llama3_fits(c, &released, t->data)) {
+        c->rope_scaling = released;
+        return LJ_OK;
+    }
     return lj_fail(LJ_ERR_UNSUPPORTED, "%s: rope_freqs.weight follows no rule known here (llama3); use the Hugging Face folder of the model", path);
 }
 

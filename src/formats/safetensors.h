@@ -62,6 +62,11 @@ lj_status lj_safetensors_writer_metadata(lj_safetensors_writer *writer, const ch
 lj_status lj_safetensors_writer_tensor(lj_safetensors_writer *writer, const char *name, lj_dtype dtype, int rank, const int64_t *shape);
 /* More bytes than declared: LJ_ERR_INVALID. */
 lj_status lj_safetensors_writer_write(lj_safetensors_writer *writer, const void *data, size_t bytes);
+/* Writing from several threads instead: after _begin nothing can be declared, and _write_at puts bytes at an offset of the data (from 0; the
+ * tensors lie one after the other in the order of their declaration). Each byte exactly once, any order; do not mix with _write.
+ * _write_at: any thread. */
+lj_status lj_safetensors_writer_begin(lj_safetensors_writer *writer);
+lj_status lj_safetensors_writer_write_at(lj_safetensors_writer *writer, uint64_t offset, const void *data, size_t bytes);
 /* Fewer bytes than declared: LJ_ERR_INVALID and nothing appears. Both destroy the writer, also on failure. */
 lj_status lj_safetensors_writer_commit(lj_safetensors_writer *writer);
 void lj_safetensors_writer_abort(lj_safetensors_writer *writer); /* NULL is allowed */

@@ -11,6 +11,7 @@ struct lj_safetensors_writer {
     lj_file_writer file;
     json_t *header, *metadata;
     uint64_t declared, written; /* bytes of data */
+    uint64_t data_start;        /* in the file */
     bool started;               /* the header is on disk */
 };
 
@@ -92,6 +93,7 @@ static lj_status start(lj_safetensors_writer *writer)
     if (status == LJ_OK) status = lj_file_writer_write(&writer->file, text, length);
     if (status == LJ_OK) status = lj_file_writer_write(&writer->file, "       ", padded - length);
     free(text);
+    writer->data_start = 8 + padded;
     writer->started = status == LJ_OK;
     return status;
 }
@@ -104,6 +106,21 @@ lj_status lj_safetensors_writer_write(lj_safetensors_writer *writer, const void 
                        (unsigned long long)(writer->written + bytes));
     LJ_TRY(lj_file_writer_write(&writer->file, data, bytes));
     writer->written += bytes;
+    return LJ_OK;
+}
+
+lj_status lj_safetensors_writer_begin(lj_safetensors_writer *writer)
+{
+    return writer->started ? LJ_OK : start(writer);
+}
+
+lj_status lj_safetensors_writer_write_at(lj_safetensors_writer *writer, uint64_t offset, const void *data, size_t bytes)
+{
+    if (!writer->started || offset > writer->declared || bytes > writer->declared - offset)
+        return lj_fail(LJ_ERR_INVALID, "%s: %llu bytes of tensors declared, %llu .. +%zu written", writer->file.path, (unsigned long long)writer->declared,
+                       (unsigned long long)offset, bytes);
+    LJ_TRY(lj_file_writer_write_at(&writer->file, writer->data_start + offset, data, bytes));
+    __atomic_fetch_add(&writer->written, bytes, __ATOMIC_RELAXED);
     return LJ_OK;
 }
 

@@ -168,6 +168,7 @@ static lj_status rotary_mark(lj_weights *w)
     for (size_t i = 0; i < w->count; i++) {
         lj_weight *item = &w->items[i];
         if (!strstr(item->name, ".self_attn.q_proj.") && !strstr(item->name, ".self_attn.k_proj.")) continue;
+        if (item->rows % w->config.head_dim && w->tolerant) continue; /* lj_weights_check will name it */
         if (item->rows % w->config.head_dim)
             return lj_fail(LJ_ERR_FORMAT, "%s: tensor '%s' has %lld rows, no multiple of the head size %lld", item->file, item->stored_name,
                            (long long)item->rows, (long long)w->config.head_dim);
@@ -176,14 +177,22 @@ static lj_status rotary_mark(lj_weights *w)
     return LJ_OK;
 }
 
+/* A config that cannot be used: an error, or a remark when only looking. */
+static lj_status config_failed(lj_weights *w, lj_status status)
+{
+    w->has_config = status == LJ_OK;
+    if (status == LJ_OK || !w->tolerant || status == LJ_ERR_NOMEM) return status;
+    w->config_error = lj_arena_strdup(&w->arena, lj_error_message());
+    return w->config_error ? LJ_OK : LJ_ERR_NOMEM;
+}
+
 static lj_status gguf_open(lj_weights *w, const char *path)
 {
     LJ_TRY(lj_gguf_open(path, &w->gguf));
-    LJ_TRY(lj_gguf_config_read(w->gguf, &w->config));
-    w->has_config = true;
+    LJ_TRY(config_failed(w, lj_gguf_config_read(w->gguf, &w->config)));
     LJ_TRY(list_reserve(w, lj_gguf_tensor_count(w->gguf)));
     for (size_t i = 0; i < lj_gguf_tensor_count(w->gguf); i++) LJ_TRY(gguf_item(w, lj_gguf_tensor_get(w->gguf, i)));
-    return rotary_mark(w);
+    return w->has_config ? rotary_mark(w) : LJ_OK;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -198,13 +207,11 @@ static lj_status config_open(lj_weights *w, bool required)
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.json", w->folder);
     if (!lj_path_exists(path)) {
-        if (required) return lj_fail(LJ_ERR_NOT_FOUND, "%s: no config.json; a Hugging Face model folder has one", w->folder);
-        return LJ_OK;
+        if (!required) return LJ_OK;
+        return config_failed(w, lj_fail(LJ_ERR_NOT_FOUND, "%s: no config.json; a Hugging Face model folder has one", w->folder));
     }
     LJ_TRY(lj_model_folder_file(w->folder, "config.json", path, sizeof path));
-    LJ_TRY(lj_hf_config_read(path, &w->config));
-    w->has_config = true;
-    return LJ_OK;
+    return config_failed(w, lj_hf_config_read(path, &w->config));
 }
 
 static lj_status no_weights(const char *folder)
@@ -249,9 +256,33 @@ static lj_status file_open(lj_weights *w)
     return lj_fail(LJ_ERR_UNSUPPORTED, "%s: is no model; give a Hugging Face folder, a .safetensors, .safetensors.index.json or .gguf file", w->path);
 }
 
+static bool metadata_known(const lj_weights *w, const lj_safetensors_entry *entry)
+{
+    for (size_t i = 0; i < w->metadata_count; i++)
+        if (strcmp(w->metadata[i].key, entry->key) == 0 && strcmp(w->metadata[i].value, entry->value) == 0) return true;
+    return false;
+}
+
+/* Shards mostly repeat each other's metadata: pairs already there are dropped, up to a number where looking would cost. */
+static lj_status metadata_collect(lj_weights *w)
+{
+    enum { MAX_COMPARED = 1024 };
+    size_t total = 0;
+    for (size_t s = 0; s < w->shard_count; s++) total += lj_safetensors_metadata_count(w->shards[s]);
+    w->metadata = lj_arena_alloc(&w->arena, (total + 1) * sizeof *w->metadata);
+    if (!w->metadata) return LJ_ERR_NOMEM;
+    for (size_t s = 0; s < w->shard_count; s++)
+        for (size_t i = 0; i < lj_safetensors_metadata_count(w->shards[s]); i++) {
+            const lj_safetensors_entry *entry = lj_safetensors_metadata_get(w->shards[s], i);
+            if (s > 0 && w->metadata_count < MAX_COMPARED && metadata_known(w, entry)) continue;
+            w->metadata[w->metadata_count++] = *entry;
+        }
+    return LJ_OK;
+}
+
 static lj_status open_into(lj_weights *w, const char *path)
 {
-    w->path = w->folder = "";
+    w->path = w->folder = w->config_error = "";
     if (!*path || strlen(path) >= PATH_MAX - 256) return lj_fail(LJ_ERR_INVALID, "bad model path '%.80s'", path);
     w->path = lj_arena_strdup(&w->arena, path);
     if (!w->path) return LJ_ERR_NOMEM;
@@ -263,14 +294,16 @@ static lj_status open_into(lj_weights *w, const char *path)
         LJ_TRY(file_open(w));
     }
     if (!w->gguf) LJ_TRY(base_names_prefix(w));
+    LJ_TRY(metadata_collect(w));
     return list_sort(w);
 }
 
-lj_status lj_weights_open(const char *path, lj_weights **out)
+static lj_status open_either(const char *path, bool tolerant, lj_weights **out)
 {
     void *memory;
     LJ_TRY(lj_alloc_zero("weights", sizeof(lj_weights), &memory));
     lj_weights *w = memory;
+    w->tolerant = tolerant;
     lj_arena_init(&w->arena, "weights");
     lj_status status = open_into(w, path);
     if (status == LJ_OK)
@@ -278,6 +311,31 @@ lj_status lj_weights_open(const char *path, lj_weights **out)
     else
         lj_weights_close(w);
     return status;
+}
+
+lj_status lj_weights_open(const char *path, lj_weights **out)
+{
+    return open_either(path, false, out);
+}
+
+lj_status lj_weights_open_any(const char *path, lj_weights **out)
+{
+    return open_either(path, true, out);
+}
+
+const char *lj_weights_config_error(const lj_weights *weights)
+{
+    return weights->config_error;
+}
+
+size_t lj_weights_metadata_count(const lj_weights *weights)
+{
+    return weights->metadata_count;
+}
+
+void lj_weights_metadata_get(const lj_weights *weights, size_t index, const char **key, const char **value)
+{
+    *key = weights->metadata[index].key, *value = weights->metadata[index].value;
 }
 
 void lj_weights_close(lj_weights *weights)

@@ -42,6 +42,10 @@ typedef struct {
 
 /* LJ_ERR_IO, LJ_ERR_FORMAT, LJ_ERR_NOT_FOUND (no weights in the folder: what was looked for), LJ_ERR_UNSUPPORTED, LJ_ERR_LIMIT. */
 lj_status lj_weights_open(const char *path, lj_weights **out);
+/* The same for looking only: a config or an architecture that is not built here is no error; then lj_weights_config is NULL and
+ * lj_weights_config_error says why ("" otherwise). Rows of an unknown architecture come as they are stored. */
+lj_status lj_weights_open_any(const char *path, lj_weights **out);
+const char *lj_weights_config_error(const lj_weights *weights);
 void lj_weights_close(lj_weights *weights); /* NULL is allowed */
 
 /* The model's numbers: from config.json beside the weights or from GGUF metadata; NULL for a bare .safetensors file without one. */
@@ -55,6 +59,9 @@ const struct lj_gguf *lj_weights_gguf(const lj_weights *weights);
 
 size_t lj_weights_count(const lj_weights *weights);
 lj_weight *lj_weights_get(const lj_weights *weights, size_t index); /* sorted by name */
+/* Key-value text of the safetensors files (__metadata__), over all shards, a pair equal in several shards once; 0 for GGUF. */
+size_t lj_weights_metadata_count(const lj_weights *weights);
+void lj_weights_metadata_get(const lj_weights *weights, size_t index, const char **key, const char **value);
 /* NULL: no such tensor. With a tied head both names, embedding and head, lead to the tensor that is there. */
 lj_weight *lj_weights_find(const lj_weights *weights, const char *name);
 

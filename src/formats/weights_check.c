@@ -22,10 +22,11 @@ static bool same_shape(const lj_weight *have, const lj_weight_want *want)
     return true;
 }
 
-/* Keeps the worst finding as the error, worded once: a wrong shape beats a missing tensor. */
+/* Keeps the worst finding as the error, worded once: a wrong shape beats a missing tensor, a broken tie both. */
 typedef struct {
     lj_status status;
-    char text[512];
+    bool tied_wrong;
+    char text[1024];
 } verdict;
 
 static void want_check(const lj_weights *w, const lj_weight_want *want, bool allow_missing, lj_weights_report *report, verdict *worst)
@@ -46,7 +47,7 @@ static void want_check(const lj_weights *w, const lj_weight_want *want, bool all
     shape_text(found->shape, found->rank, have, sizeof have);
     report->misshapen++;
     lj_text_add(&report->text, "misshapen: %s have %s need %s\n", want->name, have, need);
-    if (worst->status == LJ_ERR_INVALID) return;
+    if (worst->status == LJ_ERR_INVALID || worst->tied_wrong) return;
     worst->status = LJ_ERR_INVALID;
     snprintf(worst->text, sizeof worst->text, "tensor '%s' has shape %s, the model needs %s", want->name, have, need);
 }
@@ -103,17 +104,19 @@ static void missing_log(const lj_weights_report *report)
 lj_status lj_weights_check(const lj_weights *weights, const lj_weight_want *wants, size_t count, bool allow_missing, lj_weights_report *report)
 {
     lj_weights_report found = {.wanted = count};
-    verdict worst = {.status = LJ_OK};
-    LJ_TRY(tied_check(weights));
+    verdict worst = {.status = tied_check(weights)};
+    worst.tied_wrong = worst.status != LJ_OK;
+    if (worst.tied_wrong) snprintf(worst.text, sizeof worst.text, "%s", lj_error_message());
     for (size_t i = 0; i < count; i++) want_check(weights, &wants[i], allow_missing, &found, &worst);
     lj_status status = unused_list(weights, wants, count, &found);
     if (status != LJ_OK) {
         lj_weights_report_release(&found);
         return status;
     }
-    if (allow_missing) missing_log(&found);
+    if (allow_missing && worst.status == LJ_OK) missing_log(&found);
     *report = found;
     if (worst.status == LJ_OK) return LJ_OK;
+    if (worst.tied_wrong) return lj_fail(worst.status, "%s", worst.text);
     return lj_fail(worst.status, "%s: %s (%zu missing, %zu of another shape, of %zu wanted)", weights->path, worst.text, found.missing, found.misshapen, count);
 }
 

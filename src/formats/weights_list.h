@@ -19,7 +19,10 @@ struct lj_weights {
     lj_weight *items; /* sorted by name */
     size_t count;
     lj_model_config config;
-    bool has_config;
+    bool has_config, tolerant;
+    const char *config_error;
+    lj_safetensors_entry *metadata;
+    size_t metadata_count;
 };
 
 /* By exact name, without the rule of tied heads. */

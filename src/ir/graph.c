@@ -75,15 +75,15 @@ void lj_graph_scope_push(lj_graph *graph, const char *format, ...)
         lj_graph_fail(graph, LJ_ERR_NOMEM, "scope %s", name);
     else if (length < 0 || (size_t)length >= sizeof name || !name_good(scope))
         lj_graph_fail(graph, LJ_ERR_INVALID, "scope '%s': names hold no quotes, no line ends, and at most %d characters", name, LJ_MAX_NAME);
+    else if (graph->scope_depth == LJ_MAX_SCOPES)
+        lj_graph_fail(graph, LJ_ERR_LIMIT, "scope %s: more than %d levels", name, LJ_MAX_SCOPES);
     else
-        graph->scope = scope;
+        graph->outer_scopes[graph->scope_depth++] = graph->scope, graph->scope = scope;
 }
 
 void lj_graph_scope_pop(lj_graph *graph)
 {
-    const char *dot = strrchr(graph->scope, '.');
-    char *scope = dot ? lj_arena_printf(&graph->arena, "%.*s", (int)(dot - graph->scope), graph->scope) : NULL;
-    graph->scope = scope ? scope : "";
+    if (graph->scope_depth > 0) graph->scope = graph->outer_scopes[--graph->scope_depth];
 }
 
 lj_status lj_graph_gradient_dtype(lj_graph *graph, lj_dtype dtype)

@@ -33,7 +33,7 @@ typedef enum {
     LJ_CLASS_COMPOSITE
 } lj_op_class;
 
-enum { LJ_ANY_COUNT = 255, LJ_MAX_OUTPUTS = 4, LJ_ATTR_INTS = 8, LJ_ATTR_FLOATS = 4, LJ_MAX_NAME = 255 /* characters */ };
+enum { LJ_MAX_SCOPES = 32, LJ_ANY_COUNT = 255, LJ_MAX_OUTPUTS = 4, LJ_ATTR_INTS = 8, LJ_ATTR_FLOATS = 4, LJ_MAX_NAME = 255 /* characters */ };
 
 /* Fixed slots; ops.def gives those that an op uses their names. Unused slots are zero, so attributes compare with memcmp
  * except for the string. */
@@ -81,6 +81,8 @@ struct lj_graph {
     size_t call_count, call_capacity;
     lj_dtype gradient_dtype;
     const char *scope, *file;
+    const char *outer_scopes[LJ_MAX_SCOPES]; /* what each pop goes back to */
+    int scope_depth;
     int line;
     lj_status status; /* first builder error */
     char *message;

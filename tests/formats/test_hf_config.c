@@ -144,7 +144,7 @@ static void written_configs_read_back(void **state)
     uint64_t seed = 21;
     test_folder_create(folder, sizeof folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         lj_model_config c, back;
         memset(&c, 0, sizeof c);
         random_config(&seed, &c);

@@ -4,10 +4,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "formats/gguf_config.h"
 #include "formats/hf_config.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -134,7 +136,10 @@ static void tied_heads(void **state)
     assert_ptr_equal(lj_weights_find(w, "lm_head.weight"), lj_weights_find(w, "model.embed_tokens.weight"));
     folder_write(true, neither, 1);
     assert_fails(lj_weights_check_model(w, lj_weights_config(w), false, &report), LJ_ERR_NOT_FOUND, "neither 'model.embed_tokens.weight' nor 'lm_head.weight'");
+    lj_weights_report_release(&report);
     assert_fails(lj_weights_check_model(w, lj_weights_config(w), true, &report), LJ_ERR_NOT_FOUND, "neither"); /* never random values */
+    assert_int_equal(report.missing, 1); /* written on this failure too */
+    lj_weights_report_release(&report);
     folder_write(true, both, 3); /* filled with 1 and 2 */
     assert_fails(lj_weights_check_model(w, lj_weights_config(w), false, &report), LJ_ERR_INVALID, "set tie_word_embeddings to false");
 }
@@ -323,6 +328,48 @@ static void gguf_metadata_is_bounded(void **state)
     gguf_build_release(&b);
 }
 
+static float llama3_divisor(double theta, int i, int head_dim, double factor, double low, double high, double original)
+{
+    double wavelength = 2 * 3.14159265358979323846 * pow(theta, 2.0 * i / head_dim), smooth = (original / wavelength - low) / (high - low);
+    smooth = smooth < 0 ? 0 : smooth > 1 ? 1 : smooth;
+    return (float)(1 / ((1 - smooth) / factor + smooth));
+}
+
+/* GGUF keeps the llama3 scaling only as a tensor of divisors; its numbers are solved for. Llama 3.1, 3.2, and an invented one. */
+static void rope_scaling_is_recovered(void **state)
+{
+    (void)state;
+    static const struct {
+        double theta, factor, low, high;
+        int head_dim, original;
+    } rows[] = {{5e5, 8, 1, 4, 128, 8192}, {5e5, 32, 1, 4, 64, 8192}, {1e4, 5.5, 1, 3, 32, 300}};
+    for (size_t r = 0; r < 3; r++) {
+        gguf_build b;
+        float divisors[64];
+        int half = rows[r].head_dim / 2;
+        for (int i = 0; i < half; i++)
+            divisors[i] = llama3_divisor(rows[r].theta, i, rows[r].head_dim, rows[r].factor, rows[r].low, rows[r].high, rows[r].original);
+        snprintf(path, sizeof path, "%s/x.gguf", folder);
+        gguf_build_init(&b);
+        gguf_build_llama(&b, true);
+        gguf_build_u32(&b, "llama.attention.key_length", (uint32_t)rows[r].head_dim);
+        gguf_build_f32(&b, "llama.rope.freq_base", (float)rows[r].theta);
+        gguf_build_tensor(&b, "rope_freqs.weight", 0, 1, (uint64_t[]){(uint64_t)half}, divisors, 4 * (size_t)half);
+        gguf_build_write(&b, path);
+        assert_ok(lj_weights_open_any(path, &w)); /* q and k do not fit this head_dim */
+        lj_gguf *gguf;
+        lj_model_config c;
+        assert_ok(lj_gguf_open(path, &gguf));
+        assert_ok(lj_gguf_config_read(gguf, &c));
+        assert_int_equal(c.rope_scaling.type, LJ_ROPE_LLAMA3);
+        assert_true(c.rope_scaling.factor == (double)(float)rows[r].factor && c.rope_scaling.low_freq_factor == rows[r].low && c.rope_scaling.high_freq_factor == rows[r].high);
+        assert_int_equal(c.rope_scaling.original_max_position_embeddings, rows[r].original);
+        lj_gguf_close(gguf);
+        lj_weights_close(w), w = NULL;
+        gguf_build_release(&b);
+    }
+}
+
 /* Jobs of odd sizes on several threads write what single reads write, and progress ends at the total. */
 typedef struct {
     uint64_t last, total;
@@ -377,7 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(three_ways_agree),         TEST(ranges_and_types_are_checked),     TEST(tied_heads),                TEST(missing_tensors),          TEST(misshapen_tensors),
         TEST(bare_names_get_their_prefix), TEST(index_tricks_are_refused),      TEST(cache_links_are_followed),  TEST(duplicate_over_shards_is_refused),
-        TEST(other_paths_are_explained), TEST(gguf_metadata_is_bounded),        TEST(parallel_load_equals_reads),
+        TEST(other_paths_are_explained), TEST(gguf_metadata_is_bounded),        TEST(rope_scaling_is_recovered), TEST(parallel_load_equals_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

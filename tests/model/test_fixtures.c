@@ -250,11 +250,19 @@ CASE(logits_bf16_reference, logits_check, LJ_BF16, TEST_REFERENCE)
 CASE(gradients_f32_reference, gradients_check, LJ_F32, TEST_REFERENCE)
 CASE(gradients_bf16_reference, gradients_check, LJ_BF16, TEST_REFERENCE)
 CASE(training_f32_reference, training_check, LJ_F32, TEST_REFERENCE)
+CASE(logits_f32_compiled, logits_check, LJ_F32, TEST_COMPILED)
+CASE(logits_bf16_compiled, logits_check, LJ_BF16, TEST_COMPILED)
+CASE(gradients_f32_compiled, gradients_check, LJ_F32, TEST_COMPILED)
+CASE(gradients_bf16_compiled, gradients_check, LJ_BF16, TEST_COMPILED)
+CASE(training_f32_compiled, training_check, LJ_F32, TEST_COMPILED)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(logits_f32_reference), cmocka_unit_test(logits_bf16_reference),
                                        cmocka_unit_test(gradients_f32_reference), cmocka_unit_test(gradients_bf16_reference),
-                                       cmocka_unit_test(training_f32_reference)};
+                                       cmocka_unit_test(training_f32_reference),
+                                       cmocka_unit_test(logits_f32_compiled),    cmocka_unit_test(logits_bf16_compiled),
+                                       cmocka_unit_test(gradients_f32_compiled), cmocka_unit_test(gradients_bf16_compiled),
+                                       cmocka_unit_test(training_f32_compiled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,20 @@ static lj_status reference_run(const lj_graph *graph, const lj_size *sizes, size
     return status;
 }
 
+static lj_status compiled_run(const lj_graph *graph, const lj_size *sizes, size_t size_count, const test_binding *bindings, size_t count)
+{
+    lj_program *program;
+    lj_program_options options = {.threads = 2, .name = "test"};
+    LJ_TRY(lj_program_compile(graph, &options, &program));
+    lj_status status = LJ_OK;
+    for (size_t i = 0; i < count && status == LJ_OK; i++) status = lj_program_bind(program, bindings[i].name, bindings[i].data);
+    if (status == LJ_OK) status = lj_program_run(program, sizes, size_count);
+    lj_program_destroy(program);
+    return status;
+}
+
 lj_status test_execute(const lj_graph *graph, test_backend backend, const lj_size *sizes, size_t size_count, const test_binding *bindings,
                        size_t count)
 {
-    (void)backend;
-    return reference_run(graph, sizes, size_count, bindings, count);
+    return (backend == TEST_COMPILED ? compiled_run : reference_run)(graph, sizes, size_count, bindings, count);
 }

@@ -413,7 +413,8 @@ static void case_swiglu_grad(op_case *c)
     outs(c, lj_node_append(c->graph, LJ_OP_swiglu_grad, operands, 3, NULL, NULL, 0), 2);
 }
 
-/* The kinds of mask that a model asks for. `keys_apart`: keys are the symbol C (a cache), else as many as queries. */
+/* The kinds of mask that a model asks for. `keys_apart`: keys are the symbol C; a cache has room for twice the queries; else as
+ * many keys as queries. */
 typedef struct {
     int heads, kv_heads, head_dim, causal, window;
     bool starts, q_start, keys_apart;
@@ -438,13 +439,13 @@ typedef struct {
 
 static attention_operands attention_make(op_case *c, const attention_kind *kind)
 {
-    lj_dim keys = kind->keys_apart ? c->c : c->b, d = K(kind->head_dim);
+    lj_dim keys = kind->q_start ? lj_dim_mul(K(2), c->b) : kind->keys_apart ? c->c : c->b, d = K(kind->head_dim);
     attention_operands a = {.count = kind->q_start ? 5 : kind->starts ? 4 : 3};
     a.operand[0] = in(c, DIMS(c->a, c->b, K(kind->heads), d), FILL_NORMAL);
     a.operand[1] = in(c, DIMS(c->a, keys, K(kind->kv_heads), d), FILL_NORMAL);
     a.operand[2] = in(c, DIMS(c->a, keys, K(kind->kv_heads), d), FILL_NORMAL);
     if (kind->starts) a.operand[3] = test_sheet_ids(c->sheet, DIMS(c->a, c->b), FILL_STARTS, K(c->gradient ? 0 : 4));
-    if (kind->q_start) a.operand[4] = test_sheet_ids(c->sheet, DIMS(c->a), FILL_STARTS, K(6));
+    if (kind->q_start) a.operand[4] = test_sheet_ids(c->sheet, DIMS(c->a), FILL_STARTS, c->b);
     a.attributes = (lj_attributes){.i = {kind->causal, kind->window}, .f = {kind->scale != 0 ? kind->scale : 0.35}};
     return a;
 }

@@ -149,6 +149,7 @@ void lj_attention_by_queries(const lj_attention_layout *l, const lj_attention_sh
         int64_t from, to, count = lj_smaller(l->width - lane, 32);
         lj_tile_a part = *a;
         quarters_of(shape, lane, count, &from, &to);
+        from = from / l->tile->a_k_multiple * l->tile->a_k_multiple;
         if (add && from >= to) continue;
         part.data = (const char *)a->data + from / l->tile->group * a->group_bytes;
         l->tile->panel(&part, rows, count, lj_smaller(to, keys) - from, panel_at(l->tile, b, l->width, from, lane), l->width, sums + lane, l->width,

@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { A_BLOCK_BYTES = 256 << 10, B_BLOCK_BYTES = 4 << 20, K_BLOCK = 1024 };
+enum { A_BLOCK_BYTES = 256 << 10, B_BLOCK_BYTES = 4 << 20 };
 
 typedef struct {
     const lj_tile *tile;
     bool pack_a;
     int64_t k_block, row_block, column_block; /* columns: a multiple of the panel's width */
+    int64_t a_k;                              /* k that a packed A block spans: k_block, or all when C is bf16 */
     int row_threads, column_threads;
     int64_t panel_bytes;                 /* of B, over all of k */
     int64_t b_offset, a_bytes, c_bytes; /* scratch: per thread A blocks and f32 C blocks, then the shared B block */
@@ -75,15 +76,16 @@ static void blocks_choose(own_state *s, const lj_gemm_desc *d, int threads)
 {
     const lj_tile *tile = s->tile;
     int64_t bytes = (int64_t)lj_dtype_bytes(tile->type);
-    s->k_block = d->k <= K_BLOCK + K_BLOCK / 2 ? d->k : K_BLOCK;
-    s->row_block = at_least(A_BLOCK_BYTES / at_least(s->k_block * bytes, 1) / tile->rows * tile->rows, tile->rows);
+    s->k_block = d->k <= tile->k_block + tile->k_block / 2 ? d->k : tile->k_block;
+    bool narrow = d->c_type == LJ_BF16 && s->k_block < d->k;
+    s->a_k = narrow ? d->k : s->k_block;
+    s->row_block = at_least(A_BLOCK_BYTES / at_least((s->pack_a ? s->a_k : s->k_block) * bytes, 1) / tile->rows * tile->rows, tile->rows);
     if (s->row_block > d->m) s->row_block = lj_round_up(d->m, tile->rows);
     s->panel_bytes = lj_tile_panel_bytes(tile, d->k, tile->width);
     int64_t panels = at_least(B_BLOCK_BYTES / at_least(s->panel_bytes, 1), s->column_threads), all = (d->n + tile->width - 1) / tile->width;
     if (panels > all || d->packed_b) panels = all;
     s->column_block = at_least(panels, 1) * tile->width;
-    s->a_bytes = s->pack_a ? lj_round_up(lj_tile_a_bytes(tile, s->row_block, s->k_block, tile->rows), 64) : 0;
-    bool narrow = d->c_type == LJ_BF16 && s->k_block < d->k;
+    s->a_bytes = s->pack_a ? lj_round_up(lj_tile_a_bytes(tile, s->row_block, s->a_k, tile->rows), 64) : 0;
     s->c_bytes = narrow ? s->row_block * tile->width * 4 : 0;
     s->b_offset = threads * (s->a_bytes + s->c_bytes);
     s->scratch = (size_t)(s->b_offset + (d->packed_b ? 0 : panels * s->panel_bytes));
@@ -201,11 +203,13 @@ static void block_through_float(const own_part *p, int64_t row, int64_t rows)
     const lj_gemm_desc *d = &p->w->gemm->desc;
     const lj_tile *tile = p->s->tile;
     const char *b = p->panels;
+    lj_tile_a whole = a_get(p, row, rows, 0, d->k);
     for (int64_t column = p->column_begin; column < p->column_end; column += tile->width, b += p->s->panel_bytes) {
         int64_t n = p->column_end - column < tile->width ? p->column_end - column : tile->width;
         for (int64_t kk = 0; kk < d->k; kk += p->s->k_block) {
             int64_t k = d->k - kk < p->s->k_block ? d->k - kk : p->s->k_block;
-            lj_tile_a a = a_get(p, row, rows, kk, k);
+            lj_tile_a a = whole;
+            a.data = (const char *)whole.data + kk / tile->group * whole.group_bytes;
             tile->panel(&a, rows, n, k, b + kk * tile->width * (int64_t)lj_dtype_bytes(tile->type), tile->width, p->c_block, tile->width,
                         kk ? LJ_TILE_ADD : LJ_TILE_SET);
         }
