@@ -119,8 +119,8 @@ static void runaway_expressions_are_stopped(void **state)
     char text[64];
     size_t a, b;
     memset(text, 'a', sizeof text);
-    assert_ok(lj_pattern_create("^(a|a)*b$", 9, LJ_PATTERN_HUGGING_FACE, &pattern));
-    assert_fails(lj_pattern_find(pattern, &scratch, text, sizeof text, 0, &a, &b), LJ_ERR_LIMIT, "(a|a)*b");
+    assert_ok(lj_pattern_create("^(a|a)*[bc]$", 12, LJ_PATTERN_HUGGING_FACE, &pattern));
+    assert_fails(lj_pattern_find(pattern, &scratch, text, sizeof text, 0, &a, &b), LJ_ERR_LIMIT, "(a|a)*[bc]");
     lj_pattern_scratch_release(&scratch);
     lj_pattern_destroy(pattern);
 }
