@@ -97,10 +97,10 @@ static lj_status vocab_json(const vocabulary *v, json_t *vocab, json_t *added)
     for (uint64_t id = 0; id < v->token_count; id++) {
         int32_t type = type_of(v, id);
         json_t *text = token_json(v, (int64_t)id);
-        if (!text) return lj_fail(LJ_ERR_FORMAT, "%s: token %llu is not UTF-8", v->path, (unsigned long long)id);
+        if (!text) return lj_fail(LJ_ERR_UNSUPPORTED, "%s: token %llu is not UTF-8, JSON cannot hold it", v->path, (unsigned long long)id);
         if (json_object_getn(vocab, json_string_value(text), json_string_length(text))) {
             json_decref(text);
-            return lj_fail(LJ_ERR_FORMAT, "%s: token %llu is in the vocabulary twice", v->path, (unsigned long long)id);
+            return lj_fail(LJ_ERR_UNSUPPORTED, "%s: token %llu is in the vocabulary twice, tokenizer.json cannot hold that", v->path, (unsigned long long)id);
         }
         json_object_setn_new(vocab, json_string_value(text), json_string_length(text), json_integer((json_int_t)id));
         if (type == TYPE_CONTROL || type == TYPE_UNKNOWN || type == TYPE_USER)
@@ -115,7 +115,7 @@ static lj_status merges_json(const vocabulary *v, json_t *merges)
 {
     for (uint64_t i = 0; i < v->merge_count; i++)
         if (json_array_append_new(merges, json_stringn(v->merges[i].data, v->merges[i].bytes)) != 0)
-            return lj_fail(LJ_ERR_FORMAT, "%s: merge %llu is not UTF-8", v->path, (unsigned long long)i);
+            return lj_fail(LJ_ERR_UNSUPPORTED, "%s: merge %llu is not UTF-8, JSON cannot hold it", v->path, (unsigned long long)i);
     return LJ_OK;
 }
 

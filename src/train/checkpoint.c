@@ -6,7 +6,7 @@
 #include "formats/safetensors.h"
 #include "formats/strict_json.h"
 #include "model/params.h"
-#include "text/export_gguf.h"
+#include "text/gguf_save.h"
 #include "train/folder.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static lj_status tokenizer_copy(const char *from, const char *to)
 static lj_status tokenizer_save(const lj_tokenizer_origin *origin, const char *folder)
 {
     if (!origin->gguf) return tokenizer_copy(origin->folder ? origin->folder : "", folder);
-    lj_status status = lj_tokenizer_export_gguf(origin->gguf, folder);
+    lj_status status = lj_gguf_tokenizer_save(origin->gguf, folder);
     if (status != LJ_ERR_UNSUPPORTED) return status;
     return lj_fallback("tokenizer not saved", lj_error_message(), "use the saved model with --tokenizer and the file it was trained from");
 }

@@ -23,7 +23,7 @@ typedef struct {
     double loss_mean;    /* running mean, for max_loss_jump; 0 = none yet */
 } lj_train_state;
 
-/* Where a checkpoint's tokenizer comes from: files of a folder are copied, a GGUF's is written as tokenizer.json. Neither: none. */
+/* Where a checkpoint's tokenizer comes from: files of a folder are copied, a GGUF's is written as lj_gguf_tokenizer_save does. Neither: none. */
 typedef struct {
     const char *folder; /* "" or NULL: no folder */
     const lj_gguf *gguf;
