@@ -171,7 +171,7 @@ bool lj_memo_add(lj_builder *builder, lj_value value, const lj_affine *index, in
     struct lj_memo *memo = lj_arena_alloc(&builder->lowered->arena, sizeof *memo + (size_t)rank * sizeof *index);
     if (!memo) return out_of_memory(builder) >= 0;
     memo->next = builder->memo, memo->value = value, memo->rank = rank, memo->statement = statement;
-    memcpy(memo->index, index, (size_t)rank * sizeof *index);
+    if (rank) memcpy(memo->index, index, (size_t)rank * sizeof *index);
     builder->memo = memo;
     return true;
 }

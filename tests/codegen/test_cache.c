@@ -374,7 +374,11 @@ static int build_same(void)
     lj_kernel *kernels[SAME];
     for (int i = 0; i < SAME; i++) graphs[i] = scaled(100 + i);
     if (lj_kernels_build((const lj_graph *const *)graphs, SAME, kernels) != LJ_OK) return 200;
-    for (int i = 0; i < SAME; i++) check_runs(kernels[i], (float)(100 + i));
+    for (int i = 0; i < SAME; i++) {
+        check_runs(kernels[i], (float)(100 + i));
+        lj_kernel_destroy(kernels[i]);
+        lj_graph_destroy(graphs[i]);
+    }
     return (int)compiles();
 }
 
