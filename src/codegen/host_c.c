@@ -160,12 +160,14 @@ lj_status lj_emit(const lj_lowered *lowered, const lj_dialect_schedule *schedule
 {
     lj_text run, finish;
     lj_text_init(&run), lj_text_init(&finish);
+    lj_print_lost(); /* of an earlier kernel that failed */
     lj_status status = print_bodies(lowered, schedule, &run, &finish);
     if (status == LJ_OK) {
         print_function(&source->run, lowered, &run, "", schedule->dialect);
         if (finish.length) print_function(&source->finish, lowered, &finish, "_finish", schedule->dialect);
         source->scratch_bytes = lowered->scratch_bytes;
         status = lj_text_status(&source->run);
+        if (lj_print_lost() || finish.failed) status = lj_fail(LJ_ERR_NOMEM, "kernel text: memory ran out while it was printed");
     }
     if (status == LJ_OK && finish.length) status = lj_text_status(&source->finish);
     if (status == LJ_OK) {

@@ -81,6 +81,7 @@ static const char *rounded(const lj_printer *p, const char *value, char *buffer,
         lj_express_round(&text, p->group->column_dtype, value, p->group->stmts[p->group->column_operand].clean);
     else
         lj_text_add(&text, "%s", value);
+    lj_print_lose(&text);
     snprintf(buffer, capacity, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;

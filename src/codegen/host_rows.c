@@ -67,6 +67,7 @@ const char *lj_start_text(lj_op op, lj_dtype dtype)
         lj_express_least(&text, dtype);
     else
         lj_text_add(&text, "0");
+    lj_print_lose(&text);
     snprintf(buffer, sizeof buffer, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;
@@ -81,6 +82,7 @@ const char *lj_combine_text(lj_op op, lj_dtype dtype, const char *a, const char 
     lj_text_init(&text);
     bool narrow = dtype == LJ_BF16 || dtype == LJ_F16; /* added up in f32 */
     lj_express_op(&text, op == LJ_OP_sum ? LJ_OP_add : LJ_OP_max, narrow ? LJ_F32 : dtype, types, operands, false);
+    lj_print_lose(&text);
     snprintf(buffer, sizeof buffer, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;

@@ -46,6 +46,7 @@ static void print_argmax(lj_printer *p)
     lj_print_line(p, "b%d[i] = (int32_t)best;", output);
     p->indent--;
     lj_print_line(p, "}");
+    p->out->failed |= load.failed;
     lj_text_release(&load);
 }
 
@@ -62,6 +63,7 @@ static void print_update(lj_printer *p, lj_dtype base, const char *place)
     else
         lj_express_cast(&cast, dtype, base, "u", false);
     lj_print_line(p, "const %s y = %s;", lj_register_type(base), cast.data ? cast.data : "");
+    p->out->failed |= load.failed || cast.failed;
     lj_text_release(&load), lj_text_release(&cast);
 }
 

@@ -47,12 +47,28 @@ void lj_print_dim(lj_text *out, lj_dim dim)
     if (dim.factor != 1 || !*separator) lj_text_add(out, "%s%lld", separator, (long long)dim.factor);
 }
 
+/* Texts in fixed buffers have no printer to tell that memory ran out on the way. */
+static _Thread_local bool lost;
+
+void lj_print_lose(const lj_text *text)
+{
+    lost |= text->failed;
+}
+
+bool lj_print_lost(void)
+{
+    bool was = lost;
+    lost = false;
+    return was;
+}
+
 const char *lj_dim_text(lj_dim dim)
 {
     char *buffer = turn_buffer();
     lj_text text;
     lj_text_init(&text);
     lj_print_dim(&text, dim);
+    lj_print_lose(&text);
     snprintf(buffer, 1024, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;

@@ -28,6 +28,9 @@ typedef struct {
 /* A line: indentation, text, newline. */
 void lj_print_line(lj_printer *p, const char *format, ...) LJ_PRINTF(2, 3);
 void lj_print_dim(lj_text *out, lj_dim dim);
+/* Remembers, in this thread, that a text which is copied into a fixed buffer is not whole; lj_print_lost asks and forgets. */
+void lj_print_lose(const lj_text *text);
+bool lj_print_lost(void);
 /* "s0 * 64 * i1 + 3"; "0" when empty. An inner loop's atom is the loop's variable. */
 void lj_print_affine(lj_printer *p, lj_text *out, const lj_affine *at);
 /* Text in one of a few buffers of the thread, for use in lj_print_line. */
