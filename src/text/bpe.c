@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 /* Two caches of recent words: one line a word for the short ones, four for runs of spaces, long names, non-Latin words. */
-enum { CACHES = 2, CACHE_EMPTY = 0xff, DIRECT_CODES = 0x3000 };
+enum { FEW_SYMBOLS = 48, CACHES = 2, CACHE_EMPTY = 0xff, DIRECT_CODES = 0x3000 };
 static const struct cache_shape {
     size_t entries, stride, word_bytes, ids;
 } cache_shapes[CACHES] = {{1 << 16, 64, 30, 6}, {1 << 12, 256, 180, 16}};
@@ -20,8 +20,12 @@ typedef struct lj_bpe_symbol {
     int32_t id;         /* -1: cannot be written; ABSORBED: merged into its left neighbour */
     int32_t prev, next; /* -1: end */
     uint32_t start, bytes;
+    uint32_t rank;      /* of the merge with the next symbol; NO_MERGE: none */
+    int32_t joined;     /* what that makes */
     bool frozen;
 } symbol;
+
+#define NO_MERGE UINT32_MAX
 
 /* An entry: this, then ids, then the word. */
 typedef struct {
@@ -94,27 +98,28 @@ const lj_bpe_merge *lj_bpe_find(const lj_bpe *bpe, int32_t left, int32_t right)
 }
 
 /* The heap holds rank << 32 | position: the least rank first, the leftmost among equals. */
-static void heap_push(lj_bpe_scratch *scratch, uint64_t key)
+static void heap_rise(uint64_t *heap, size_t at, uint64_t key)
 {
-    uint64_t *heap = scratch->heap;
-    size_t at = scratch->heap_count++;
-    while (at > 0 && heap[(at - 1) / 2] > key) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
+    for (; at > 0 && heap[(at - 1) / 2] > key; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = key;
 }
 
+static void heap_push(lj_bpe_scratch *scratch, uint64_t key)
+{
+    heap_rise(scratch->heap, scratch->heap_count++, key);
+}
+
+/* The hole goes down to a leaf without a look at the last entry, which mostly belongs near there: no branch that cannot be foreseen. */
 static uint64_t heap_pop(lj_bpe_scratch *scratch)
 {
     uint64_t *heap = scratch->heap, top = heap[0], last = heap[--scratch->heap_count];
     size_t at = 0, count = scratch->heap_count;
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child + 1] < heap[child]) child++;
-        if (heap[child] >= last) break;
+    for (size_t child; (child = 2 * at + 1) + 1 < count; at = child) {
+        child += heap[child + 1] < heap[child];
         heap[at] = heap[child];
     }
-    heap[at] = last;
+    if (2 * at + 1 < count) heap[at] = heap[2 * at + 1], at = 2 * at + 1;
+    heap_rise(heap, at, last);
     return top;
 }
 
@@ -156,7 +161,7 @@ void lj_bpe_scratch_release(lj_bpe_scratch *scratch)
 static void symbol_add(lj_bpe_scratch *scratch, size_t *count, int32_t id, size_t start, size_t bytes, bool frozen)
 {
     int32_t at = (int32_t)*count;
-    scratch->symbols[(*count)++] = (symbol){id, at - 1, at + 1, (uint32_t)start, (uint32_t)bytes, frozen};
+    scratch->symbols[(*count)++] = (symbol){id, at - 1, at + 1, (uint32_t)start, (uint32_t)bytes, NO_MERGE, -1, frozen};
 }
 
 static size_t symbols_of_bytes(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes)
@@ -247,37 +252,75 @@ static size_t symbols_of_pieces(const lj_bpe *bpe, lj_bpe_scratch *scratch, cons
     return count;
 }
 
-static void pair_push(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
+/* Looks up what the symbol and the next one make. */
+static void pair_find(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
 {
-    const symbol *a = &scratch->symbols[left];
+    symbol *a = &scratch->symbols[left];
+    a->rank = NO_MERGE;
     if (a->next < 0) return;
     const symbol *b = &scratch->symbols[a->next];
     if (a->frozen || b->frozen) return;
     const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
     if (!merge) return;
-    heap_push(scratch, (uint64_t)merge->rank << 32 | (uint32_t)left);
+    a->rank = merge->rank, a->joined = merge->joined;
     if (bpe->unused && merge->joined < bpe->token_count && bpe->unused[merge->joined])
         scratch->splits[merge->joined] = (split){scratch->round, a->id, b->id, a->bytes};
 }
 
-static void merge_all(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+/* Puts the symbol's merge into the heap. */
+static void pair_push(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
 {
-    symbol *symbols = scratch->symbols;
+    pair_find(bpe, scratch, left);
+    if (scratch->symbols[left].rank != NO_MERGE) heap_push(scratch, (uint64_t)scratch->symbols[left].rank << 32 | (uint32_t)left);
+}
+
+static void symbols_join(lj_bpe_scratch *scratch, int32_t left)
+{
+    symbol *a = &scratch->symbols[left], *b = &scratch->symbols[a->next];
+    a->id = a->joined, a->bytes += b->bytes, a->next = b->next, b->id = ABSORBED, b->rank = NO_MERGE;
+    if (a->next >= 0) scratch->symbols[a->next].prev = left;
+}
+
+/* An entry counts only while its symbol still has that merge; what has changed since left another entry. */
+static void merge_by_heap(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
     scratch->heap_count = 0;
-    if (count) symbols[count - 1].next = -1;
     for (size_t i = 0; i + 1 < count; i++) pair_push(bpe, scratch, (int32_t)i);
     while (scratch->heap_count) {
         uint64_t key = heap_pop(scratch);
-        symbol *a = &symbols[(uint32_t)key];
-        if (a->id < 0 || a->next < 0) continue;
-        symbol *b = &symbols[a->next];
-        const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
-        if (!merge || merge->rank != key >> 32 || a->frozen || b->frozen) continue; /* the entry is out of date */
-        a->id = merge->joined, a->bytes += b->bytes, a->next = b->next, b->id = ABSORBED;
-        if (a->next >= 0) symbols[a->next].prev = (int32_t)(a - symbols);
-        if (a->prev >= 0) pair_push(bpe, scratch, a->prev);
-        pair_push(bpe, scratch, (int32_t)(a - symbols));
+        int32_t left = (int32_t)(uint32_t)key;
+        if (scratch->symbols[left].rank != key >> 32) continue;
+        symbols_join(scratch, left);
+        if (scratch->symbols[left].prev >= 0) pair_push(bpe, scratch, scratch->symbols[left].prev);
+        pair_push(bpe, scratch, left);
     }
+}
+
+/* The same for few symbols, where looking through all is quicker than keeping a heap. */
+static void merge_by_scan(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
+    symbol *symbols = scratch->symbols;
+    for (size_t i = 0; i + 1 < count; i++) pair_find(bpe, scratch, (int32_t)i);
+    for (;;) {
+        uint32_t best = NO_MERGE;
+        int32_t left = -1;
+        for (int32_t i = 0; i >= 0; i = symbols[i].next)
+            if (symbols[i].rank < best) best = symbols[i].rank, left = i;
+        if (left < 0) return;
+        symbols_join(scratch, left);
+        if (symbols[left].prev >= 0) pair_find(bpe, scratch, symbols[left].prev);
+        pair_find(bpe, scratch, left);
+    }
+}
+
+static void merge_all(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
+    if (count == 0) return;
+    scratch->symbols[count - 1].next = -1;
+    if (count <= FEW_SYMBOLS)
+        merge_by_scan(bpe, scratch, count);
+    else
+        merge_by_heap(bpe, scratch, count);
 }
 
 /* Tokens of a stretch that no token covers. */

@@ -136,7 +136,7 @@ static void find_token(lj_span text, size_t at, lj_span token, size_t *start, si
     if (found) *start = (size_t)(found - text.data), *end = *start + token.bytes;
 }
 
-/* A mark for each token: that of its first byte. */
+/* A mark for each token: that of its last byte. A word's token that begins with the space before an answer belongs to the answer. */
 static lj_status align(const lj_tokenizer *tokenizer, const lj_ids *ids, size_t first, const lj_chat_text *chat, lj_text *learnt)
 {
     lj_span text = {chat->text.data, chat->text.length};
@@ -144,7 +144,8 @@ static lj_status align(const lj_tokenizer *tokenizer, const lj_ids *ids, size_t 
     for (size_t i = first; i < ids->count; i++) {
         const lj_token *token = &tokenizer->tokens[ids->data[i]];
         find_token(text, at, (lj_span){token->text, token->bytes}, &start, &end);
-        char mark = start < text.bytes ? chat->learnt.data[start] : 0;
+        size_t last = end > start ? end - 1 : start;
+        char mark = last < text.bytes ? chat->learnt.data[last] : 0;
         lj_text_add_bytes(learnt, &mark, 1);
         at = end;
     }

@@ -42,7 +42,7 @@ void lj_chat_text_release(lj_chat_text *chat);
 /* LJ_ERR_INVALID: roles the format cannot write, as its template would raise. `tokenizer` gives the strings of BOS and EOS. */
 lj_status lj_chat_render(const lj_chat_format *format, const lj_tokenizer *tokenizer, const lj_chat_message *messages, size_t count,
                          lj_chat_options options, lj_chat_text *out);
-/* Renders and encodes: appends ids, and to *learnt a byte for each. A token is learnt when its first byte is. */
+/* Renders and encodes: appends ids, and to *learnt a byte for each. A token is learnt when its last byte is. */
 lj_status lj_chat_encode(const lj_chat_format *format, const lj_tokenizer *tokenizer, const lj_chat_message *messages, size_t count,
                          lj_chat_options options, lj_ids *ids, lj_text *learnt);
 

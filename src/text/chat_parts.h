@@ -26,6 +26,7 @@ struct lj_chat_format {
     const char *system_open, *system_close;
     lj_system_place system;
     bool trim_user, trim_answer, bos_each_turn;
+    bool passes_others; /* a role that is neither user nor assistant, in an assistant's place, is left out */
 };
 
 extern const lj_chat_format lj_chat_rows[];

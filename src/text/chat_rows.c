@@ -259,11 +259,13 @@ static lj_status turns_check(const lj_chat_job *job, size_t first)
 {
     if (first && job->format->system == LJ_SYSTEM_REFUSED)
         return lj_fail(LJ_ERR_INVALID, "chat format %s: only user and assistant roles are written, message 0 is a system's", job->format->name);
-    for (size_t i = first; i < job->count; i++)
-        if (!role_is(job, i, (i - first) % 2 ? "assistant" : "user"))
+    for (size_t i = first; i < job->count; i++) {
+        bool answers = (i - first) % 2;
+        if (answers && job->format->passes_others ? role_is(job, i, "user") : !role_is(job, i, answers ? "assistant" : "user"))
             return lj_fail(LJ_ERR_INVALID, "chat format %s: message %zu is of role '%.*s'; user and assistant must alternate, the user first",
                            job->format->name, i, (int)(job->messages[i].role.bytes < 40 ? job->messages[i].role.bytes : 40),
                            job->messages[i].role.data);
+    }
     return LJ_OK;
 }
 
@@ -308,6 +310,7 @@ static lj_status write_turns(const lj_chat_job *job)
             user_turn(job, i, holds);
             continue;
         }
+        if (!role_is(job, i, "assistant")) continue;
         put(job, f->answer_open, false);
         put_span(job, f->trim_answer ? trim(job->messages[i].content) : job->messages[i].content, true);
         put(job, f->answer_close, true);
@@ -338,7 +341,8 @@ const lj_chat_format lj_chat_rows[] = {
      .system = LJ_SYSTEM_FIRST,
      .trim_user = true,
      .trim_answer = true,
-     .bos_each_turn = true},
+     .bos_each_turn = true,
+     .passes_others = true},
     {.name = "mistral-v0.1", .write = write_turns, .user_open = "[INST] ", .user_close = " [/INST]"},
     {.name = "mistral",
      .write = write_turns,
