@@ -108,7 +108,7 @@ static lj_status connect_all(ncclComm_t comm, const accl_boot_id *id)
     comm->swaps = comm->ranks == 2 && !comm->crowded;
     LJ_TRY(everybody_ready(comm));
     if (!comm->reads_memory && !comm->one_process)
-        lj_log(LJ_LOG_INFO, "accl: other ranks' memory cannot be read through the system here: ordinary buffers are staged; ncclMemAlloc's are not");
+        lj_log(LJ_LOG_DEBUG, "accl: other ranks' memory cannot be read through the system here: ordinary buffers are staged; ncclMemAlloc's are not");
     return LJ_OK;
 }
 
@@ -122,7 +122,7 @@ ncclResult_t accl_comm_connect(ncclComm_t comm, const accl_boot_id *id)
         result = accl_comm_fail(comm, comm->mine != NULL, accl_result_of(status), "set-up of rank %u of %u: %s", comm->rank, comm->ranks, text);
     } else {
         comm->plain = comm->blocking && !comm->settings.check;
-        lj_log(LJ_LOG_INFO, "accl: rank %u of %u, %s%s%s", comm->rank, comm->ranks, comm->one_process ? "threads" : "processes", comm->crowded ? ", more ranks than processors" : "",
+        lj_log(LJ_LOG_DEBUG, "accl: rank %u of %u, %s%s%s", comm->rank, comm->ranks, comm->one_process ? "threads" : "processes", comm->crowded ? ", more ranks than processors" : "",
                comm->reads_memory ? ", reads other processes' memory" : "");
     }
     atomic_store(&comm->state, result);

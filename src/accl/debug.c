@@ -50,7 +50,7 @@ static void read_locked(void)
     static const struct {
         const char *name;
         lj_log_level level;
-    } levels[] = {{"VERSION", LJ_LOG_ERROR}, {"WARN", LJ_LOG_WARN}, {"INFO", LJ_LOG_INFO}, {"ABORT", LJ_LOG_INFO}, {"TRACE", LJ_LOG_DEBUG}};
+    } levels[] = {{"VERSION", LJ_LOG_ERROR}, {"WARN", LJ_LOG_WARN}, {"INFO", LJ_LOG_DEBUG}, {"ABORT", LJ_LOG_DEBUG}, {"TRACE", LJ_LOG_DEBUG}};
     const char *value = getenv("NCCL_DEBUG"), *path = getenv("NCCL_DEBUG_FILE");
     char expanded[512];
     debug.read = true;

@@ -121,7 +121,7 @@ static lj_status library_open(const char *path, const char *prefix)
     }
     vendor.library = library;
     snprintf(vendor.path, sizeof vendor.path, "%s", path);
-    lj_log(LJ_LOG_INFO, "accl: vendor engine %s", path);
+    lj_log(LJ_LOG_DEBUG, "accl: vendor engine %s", path);
     return LJ_OK;
 }
 

@@ -84,7 +84,7 @@ lj_status accl_net_choose(accl_address *address)
     if (best) {
         memcpy(address, best->ifa_addr, sizeof *address);
         address->sin_port = 0;
-        lj_log(LJ_LOG_INFO, "accl: interface %s; skipped: %s", best->ifa_name, looked.length ? looked.data : "none");
+        lj_log(LJ_LOG_DEBUG, "accl: interface %s; skipped: %s", best->ifa_name, looked.length ? looked.data : "none");
     } else
         status = lj_fail(LJ_ERR_NOT_FOUND, "no interface found, looked at: %s; bring one up (ip link set lo up) or set NCCL_SOCKET_IFNAME",
                          looked.length ? looked.data : "none (no interface has an IPv4 address)");

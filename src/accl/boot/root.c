@@ -115,7 +115,7 @@ static void admit(accl_root *root)
     if (fd < 0) return;
     double soon = lj_now_s() + 1;
     bool ours = accl_net_receive(fd, &hello, sizeof hello, soon, NULL) == LJ_OK && hello.mark == ACCL_BOOT_MARK && hello.magic == root->magic;
-    if (!ours) lj_log(LJ_LOG_INFO, "accl: a connection without this rendezvous's magic was turned away");
+    if (!ours) lj_log(LJ_LOG_DEBUG, "accl: a connection without this rendezvous's magic was turned away");
     else if (hello_check(root, &hello) != LJ_OK) {
         snprintf(answer.text, sizeof answer.text, "%s", lj_error_message());
         accl_net_send(fd, &answer, sizeof answer, soon, NULL);
