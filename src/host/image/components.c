@@ -186,8 +186,9 @@ static void python_test(lab *l, const json_t *rule, json_t *row)
     const char *argv[] = {l->python, "-W", "ignore", NULL, NULL};
     char path[LJ_PATH_BYTES + 64];
     lj_say(path, "%s/test_%s.py", l->folder, lj_json_text(rule, "name"));
-    const char *text = lj_json_text(rule, "test");
-    if (lj_file_write(path, text, strlen(text)) != LJ_OK) {
+    const char *text =
+        lj_arena_printf(&l->arena, "%s%s", lj_json_text(l->rules, "prelude"), lj_json_text(rule, "test"));
+    if (!text || lj_file_write(path, text, strlen(text)) != LJ_OK) {
         add_why(row, lj_error_message());
         return;
     }
@@ -240,6 +241,7 @@ static void install(lab *l, const json_t *rule, json_t *row, const char *wanted)
         if (!good) add_why(row, why);
     }
     installed_version(l, name, got, sizeof got);
+    if (!*got && *lj_json_text(rule, "as")) installed_version(l, lj_json_text(rule, "as"), got, sizeof got);
     set_text(row, "got", got);
 }
 
@@ -384,6 +386,26 @@ static lj_status tables_write(const lab *l, const json_t *result)
     return status;
 }
 
+/* The last run's row of a component that this run leaves out; NULL when there is none. Borrowed from
+ * `before`. */
+static json_t *kept_row(const json_t *before, const char *name)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(before, "rows"), i, row)
+    {
+        if (strcmp(lj_json_text(row, "component"), name) == 0) return row;
+    }
+    return NULL;
+}
+
+static json_t *last_run(const lab *l)
+{
+    char path[LJ_PATH_BYTES + 64];
+    lj_say(path, "%s/components.json", l->folder);
+    return json_load_file(path, 0, NULL);
+}
+
 lj_status lj_image_components(const json_t *manifests, const lj_component_options *options, json_t **result)
 {
     lab l;
@@ -394,10 +416,14 @@ lj_status lj_image_components(const json_t *manifests, const lj_component_option
     if (status == LJ_OK) status = environment_make(&l);
     if (status == LJ_OK && !pip(&l, json_object_get(l.rules, "first"), "", why, sizeof why))
         status = lj_fail(LJ_ERR_IO, "pip: %s", why);
-    json_t *rows = rows_make(manifests);
+    json_t *rows = rows_make(manifests), *before = status == LJ_OK ? last_run(&l) : NULL;
     if (status == LJ_OK) json_object_foreach(rows, name, row)
         {
-            if (!chosen(&l, name)) continue;
+            if (!chosen(&l, name)) {
+                json_t *kept = kept_row(before, name);
+                if (kept) json_array_append(list, kept);
+                continue;
+            }
             component_run(&l, name, row);
             lj_log(LJ_LOG_INFO, "%s: %s", name, lj_json_text(row, "verdict"));
             json_array_append(list, row);
@@ -410,6 +436,7 @@ lj_status lj_image_components(const json_t *manifests, const lj_component_option
     else
         json_decref(made);
     json_decref(rows);
+    json_decref(before);
     lab_end(&l);
     return status;
 }

@@ -62,7 +62,7 @@ lj_status lj_image_lint(const char *data_dir, const char *image, const char *tre
 typedef struct {
     const char *data_dir, *flavour, *python,
         *output_dir;  /* output_dir: where the environment and the tables go */
-    const char *only; /* "" or "torch,timm" */
+    const char *only; /* "" or "torch,timm": the others' rows stay those of the last run in output_dir */
 } lj_component_options;
 /* Makes a virtual environment, installs what can be had, runs each component's test, and gives {rows:
  * [{component, images, wanted, got, why, test, seconds, verdict}]}. Writes components.md, .html and .json to
