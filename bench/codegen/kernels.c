@@ -1,5 +1,5 @@
-/* Speed of generated kernels: GB/s of each (inputs read once, results written once) beside the machine's triad, all in one run with
- * the rounds interleaved. Arguments: threads, tokens, rounds. Prints a JSON line a kernel. Not a test: bench/codegen/row_kernels.py judges. */
+/* Speed of generated kernels: GB/s of each (inputs read once, results written once) beside the machine's triad, the rounds interleaved.
+ * Arguments: threads, tokens, rounds. Prints a JSON line a kernel with the rates of all rounds; bench/speed/row_kernel_bandwidth.py judges. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/machine.h"
@@ -98,16 +98,11 @@ static double triad(float *a, const float *b, const float *c, int64_t count)
     return (double)count * 12 / (lj_now_s() - start);
 }
 
-static int by_value(const void *a, const void *b)
+static void print_rates(const char *name, const double *bytes_s, int rounds, const char *end)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[getenv("BEST") ? 0 : count / 2];
+    printf("\"%s\": [", name);
+    for (int r = 0; r < rounds; r++) printf("%s%.3f", r ? ", " : "", bytes_s[r] / 1e9);
+    printf("]%s", end);
 }
 
 int main(int argc, char **argv)
@@ -128,10 +123,11 @@ int main(int argc, char **argv)
             if (r >= 0) contenders[i].seconds[r] = seconds;
         }
     }
-    double peak = median(triads, rounds); if (getenv("BEST")) peak = triads[rounds-1];
     for (int i = 0; i < COUNT; i++) {
-        double rate = contenders[i].bytes / median(contenders[i].seconds, rounds);
-        printf("{\"kernel\": \"%s\", \"gb_s\": %.2f, \"triad_gb_s\": %.2f, \"share\": %.3f}\n", contenders[i].name, rate / 1e9, peak / 1e9, rate / peak);
+        for (int r = 0; r < rounds; r++) contenders[i].seconds[r] = contenders[i].bytes / contenders[i].seconds[r];
+        printf("{\"kernel\": \"%s\", ", contenders[i].name);
+        print_rates("gb_s", contenders[i].seconds, rounds, ", ");
+        print_rates("triad_gb_s", triads, rounds, "}\n");
     }
     return 0;
 }

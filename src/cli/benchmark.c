@@ -194,6 +194,7 @@ static void settings_json(const benchmark *b, json_t *root)
     put(root, "steps", json_integer(o->steps));
     put(root, "warmup", json_integer(o->warmup));
     put(root, "threads", json_integer(o->threads));
+    put(root, "ranks", json_integer(1));
     put(root, "compile", json_boolean(!o->eager));
     put(root, "data", json_string(o->rows ? lj_config_string(b->config, LJ_CFG_data) : "synthetic"));
     put(root, "clip", json_real(o->clip));

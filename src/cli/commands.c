@@ -24,10 +24,11 @@ static const lj_config_key generate_keys[] = {LJ_CFG_model,   LJ_CFG_prompt, LJ_
                                               LJ_CFG_chat, LJ_CFG_system, LJ_CFG_chat_format};
 static const lj_config_key plot_keys[] = {LJ_CFG_svg};
 static const lj_config_key eval_keys[] = {LJ_CFG_model, LJ_CFG_data, LJ_CFG_tokenizer, LJ_CFG_batch, LJ_CFG_seq,
-                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format};
+                                          LJ_CFG_dtype, LJ_CFG_random_weights, LJ_CFG_logits, LJ_CFG_chat_format,
+                                          LJ_CFG_choices};
 static const lj_config_key convert_keys[] = {LJ_CFG_save_dtype, LJ_CFG_shard_size, LJ_CFG_overwrite};
 static const lj_config_key doctor_keys[] = {LJ_CFG_root,     LJ_CFG_image, LJ_CFG_job,   LJ_CFG_all,            LJ_CFG_bundle, LJ_CFG_watch,
-                                            LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir};
+                                            LJ_CFG_interval, LJ_CFG_hosts, LJ_CFG_merge, LJ_CFG_remote_command, LJ_CFG_ranks,  LJ_CFG_data_dir, LJ_CFG_check_time};
 static const lj_config_key image_keys[] = {LJ_CFG_data_dir,       LJ_CFG_root,     LJ_CFG_image,    LJ_CFG_all,           LJ_CFG_registry, LJ_CFG_region,     LJ_CFG_registry_host, LJ_CFG_digest,
                                            LJ_CFG_tls_verify,     LJ_CFG_output_dir, LJ_CFG_engine, LJ_CFG_execute,       LJ_CFG_cards,    LJ_CFG_nodes,      LJ_CFG_shm_size,      LJ_CFG_kind,
                                            LJ_CFG_compute_class, LJ_CFG_card_model, LJ_CFG_driver_version, LJ_CFG_job_name, LJ_CFG_language, LJ_CFG_flavour, LJ_CFG_only, LJ_CFG_python};

@@ -122,7 +122,8 @@ int lj_command_doctor(const lj_command_input *input)
     const lj_config *c = input->config;
     lj_doctor_options options = {lj_config_string(c, LJ_CFG_root),    lj_config_string(c, LJ_CFG_data_dir),
                                  lj_config_string(c, LJ_CFG_image),   lj_config_string(c, LJ_CFG_job),
-                                 (int)lj_config_int(c, LJ_CFG_ranks), (int)lj_config_int(c, LJ_CFG_threads)};
+                                 (int)lj_config_int(c, LJ_CFG_ranks), (int)lj_config_int(c, LJ_CFG_threads),
+                                 lj_config_float(c, LJ_CFG_check_time)};
     json_t *report = NULL;
     if (lj_config_bool(c, LJ_CFG_merge)) return merge_files(input);
     if (input->argument_count) {

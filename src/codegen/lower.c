@@ -470,10 +470,10 @@ void lj_lowered_destroy(lj_lowered *lowered)
     lj_arena_release(&arena);
 }
 
-bool lj_lower_accepts(const lj_graph *kernel)
+lj_status lj_lower_accepts(const lj_graph *kernel)
 {
     lj_lowered *lowered;
-    if (lj_lower(kernel, &lowered) != LJ_OK) return false;
+    LJ_TRY(lj_lower(kernel, &lowered));
     lj_lowered_destroy(lowered);
-    return true;
+    return LJ_OK;
 }

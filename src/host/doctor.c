@@ -100,7 +100,7 @@ void lj_doctor_print(lj_text *out, const json_t *report, bool all)
 static lj_status host_prepare(const lj_doctor_options *o, lj_host *host)
 {
     LJ_TRY(lj_host_init(host, o->root, o->data_dir));
-    host->ranks = o->ranks, host->threads = o->threads;
+    host->ranks = o->ranks, host->threads = o->threads, host->time_scale = o->time_scale;
     if (o->image && *o->image) LJ_TRY(lj_manifest_find(o->data_dir, o->image, &host->manifest));
     if (o->job && *o->job) LJ_TRY(lj_job_load(o->job, &host->job));
     const char *image = lj_json_text(host->job, "image");

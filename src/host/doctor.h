@@ -10,6 +10,7 @@ typedef struct {
     const char *root, *data_dir; /* "" = this machine; "" = only the usual data folders */
     const char *image, *job;     /* "" = none */
     int ranks, threads;          /* 0 = from the environment */
+    double time_scale;           /* factor of the checks' time-outs; 0 = 1 */
 } lj_doctor_options;
 
 /* Runs every check (under 2 s) and gives the report: {schema, verdict: ok|warn|fail, summary, host, root,

@@ -28,6 +28,7 @@ typedef struct {
     json_t *job;            /* normal form of --job (job.h); NULL: none */
     int ranks;              /* ranks of the job on this host, 0 unknown */
     int threads;            /* threads a rank will use, 0 = one for each processor */
+    double time_scale;      /* factor of the checks' time-outs; 0 = 1 */
     double scan_seconds;    /* how long a check may look through a tree's files; 0 = the doctor's 0.7 s */
 } lj_host;
 

@@ -2,7 +2,7 @@
 # Sixty mistakes of a new user: each ends with exit code 1 or 2 and one line on standard error that holds the expected words.
 # The last line on standard output counts them.
 set -u
-ljperf="$1/ljperf"
+ljperf="$(realpath "$1")/ljperf"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1

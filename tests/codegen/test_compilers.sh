@@ -1,13 +1,13 @@
 #!/bin/bash
-# The golden kernels compile without a warning with every C compiler that is installed, for each instruction set.
+# The golden kernels compile without a warning with every C compiler that is installed, for the baseline and the widest instruction set.
 set -u
 cd "$(dirname "$0")/../.."
 flags="-std=gnu17 -O3 -c -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno -fno-trapping-math"
-avx2="-mavx2 -mfma -mf16c"
-avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512"
+avx512="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512"
+golden=$PWD/tests/codegen/golden
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-case $(uname -m) in x86_64) sets=("" "$avx2" "$avx512") ;; *) sets=("") ;; esac
+case $(uname -m) in x86_64) sets=("" "$avx512") ;; *) sets=("") ;; esac
 declare -A seen
 count=0
 for compiler in gcc gcc-{12..16} clang clang-{14..22} cc; do
@@ -16,11 +16,9 @@ for compiler in gcc gcc-{12..16} clang clang-{14..22} cc; do
     [ -z "${seen[$real]:-}" ] || continue
     seen[$real]=1
     for set in "${sets[@]}"; do
-        for file in tests/codegen/golden/*.c; do
-            # shellcheck disable=SC2086
-            "$compiler" $flags $set "$file" -o "$out/kernel.o" || { echo "$compiler $set: $file"; exit 1; }
-            count=$((count + 1))
-        done
+        # shellcheck disable=SC2086
+        (cd "$out" && "$compiler" $flags $set "$golden"/*.c) || { echo "$compiler $set"; exit 1; }
+        count=$((count + 1))
     done
     echo "$("$compiler" --version | head -1): no warnings"
 done

@@ -111,7 +111,7 @@ static void same_ids_both_ways(size_t parts_used)
         lj_encode_options options = {.add_special = i & 1, .parse_special = i & 2};
         assert_ok(lj_tokenizer_encode(from_gguf, text, strlen(text), options, &x));
         assert_ok(lj_tokenizer_encode(from_folder, text, strlen(text), options, &y));
-        if (x.count != y.count || memcmp(x.data, y.data, 4 * x.count) != 0) fail_msg("'%s' differs", text);
+        if (x.count != y.count || (x.count && memcmp(x.data, y.data, 4 * x.count) != 0)) fail_msg("'%s' differs", text);
         lj_ids_release(&x), lj_ids_release(&y);
     }
     lj_tokenizer_destroy(from_gguf);

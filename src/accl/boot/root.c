@@ -27,7 +27,6 @@ typedef struct accl_root {
     int *sockets, *heaps; /* of joined ranks, else -1 */
     accl_identity *table;
     pthread_t thread;
-    atomic_int done;
     struct accl_root *next;
 } accl_root;
 
@@ -249,6 +248,22 @@ static bool root_turn(accl_root *root)
     return go_on;
 }
 
+/* The end of the thread: unless somebody waits for it, it takes its rendezvous along. */
+static void root_leave(accl_root *root)
+{
+    pthread_mutex_lock(&roots.lock);
+    accl_root **at = &roots.first;
+    while (*at && *at != root) at = &(*at)->next;
+    bool unclaimed = *at == root;
+    if (unclaimed) {
+        *at = root->next;
+        pthread_detach(root->thread);
+    }
+    pthread_mutex_unlock(&roots.lock);
+    if (unclaimed) root_free(root);
+    else close_if(&root->listener);
+}
+
 static void *root_run(void *argument)
 {
     accl_root *root = argument;
@@ -257,16 +272,40 @@ static void *root_run(void *argument)
             hand_out(root);
             break;
         }
-    close_if(&root->listener);
-    close_if(&root->local);
-    atomic_store(&root->done, 1);
+    root_leave(root);
     return NULL;
+}
+
+/* A forked child has the list but not the threads, and must not hold the sockets open. */
+static void roots_forget_in_child(void)
+{
+    pthread_mutex_init(&roots.lock, NULL);
+    while (roots.first) {
+        accl_root *next = roots.first->next;
+        root_free(roots.first);
+        roots.first = next;
+    }
+}
+
+static void lock_before_fork(void)
+{
+    pthread_mutex_lock(&roots.lock);
+}
+static void unlock_in_parent(void)
+{
+    pthread_mutex_unlock(&roots.lock);
+}
+static void fork_hooks(void)
+{
+    pthread_atfork(lock_before_fork, unlock_in_parent, roots_forget_in_child);
 }
 
 lj_status accl_root_start(int listener, const accl_address *address, uint64_t magic, double timeout_s)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     accl_root *root = calloc(1, sizeof *root);
     char name[64];
+    pthread_once(&once, fork_hooks);
     if (!root) {
         close(listener);
         return lj_fail(LJ_ERR_NOMEM, "rendezvous: %zu bytes", sizeof *root);

@@ -37,6 +37,8 @@ static void accl_find(lab *l)
     if (access(l->accl, R_OK) != 0) lj_say(l->accl, "%s/../lib/libaccl.so", self);
 }
 
+static const char *filled(lab *l, const char *text, const char *version);
+
 static lj_status lab_begin(lab *l, const lj_component_options *o)
 {
     char path[LJ_PATH_BYTES];
@@ -52,7 +54,7 @@ static lj_status lab_begin(lab *l, const lj_component_options *o)
     json_t *value;
     size_t count = 0;
     json_object_foreach(json_object_get(l->rules, "environment"), name, value) if (count + 1 < MAX_ENV)
-        l->env[count++] = lj_arena_printf(&l->arena, "%s=%s", name, json_string_value(value));
+        l->env[count++] = lj_arena_printf(&l->arena, "%s=%s", name, filled(l, json_string_value(value), ""));
     return LJ_OK;
 }
 
@@ -93,7 +95,8 @@ static const char *filled(lab *l, const char *text, const char *version)
         const char *mark, *value;
     } marks[] = {{"{version}", version},
                  {"{python}", access(l->python, X_OK) == 0 ? l->python : l->options->python},
-                 {"{accl}", l->accl}};
+                 {"{accl}", l->accl},
+                 {"{folder}", l->folder}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         const char *at = strstr(text, marks[i].mark);
         if (at)
@@ -161,12 +164,12 @@ static void last_line(const char *text, char *out, size_t capacity)
     snprintf(out, capacity, "%.*s", (int)(length - start), text + start);
 }
 
-static void program_test(lab *l, const char *const *argv, const char *input, json_t *row)
+static void program_test(lab *l, const char *const *argv, double seconds, json_t *row)
 {
     lj_program_result result;
     char line[300];
     double start = lj_now_s();
-    if (run(l, argv, input, TEST_SECONDS, &result) != LJ_OK) {
+    if (run(l, argv, NULL, seconds, &result) != LJ_OK) {
         set_text(row, "verdict", "not here");
         add_why(row, lj_error_message());
         return;
@@ -189,7 +192,7 @@ static void python_test(lab *l, const json_t *rule, json_t *row)
         return;
     }
     argv[3] = path;
-    program_test(l, argv, NULL, row);
+    program_test(l, argv, lj_json_number(rule, "seconds", TEST_SECONDS), row);
 }
 
 static void command_test(lab *l, const json_t *rule, json_t *row)
@@ -200,7 +203,17 @@ static void command_test(lab *l, const json_t *rule, json_t *row)
     json_t *word;
     json_array_foreach(json_object_get(rule, "command"), i, word) if (i + 1 < MAX_WORDS) argv[i] =
         filled(l, json_string_value(word), "");
-    program_test(l, argv, NULL, row);
+    bool ours =
+        json_array_size(json_object_get(rule, "command")) &&
+        strstr(json_string_value(json_array_get(json_object_get(rule, "command"),
+                                                json_array_size(json_object_get(rule, "command")) - 1)),
+               "{accl}");
+    if (ours && access(l->accl, R_OK) != 0) {
+        set_text(row, "verdict", "not here");
+        add_why(row, "libaccl.so is not beside this program");
+        return;
+    }
+    program_test(l, argv, lj_json_number(rule, "seconds", TEST_SECONDS), row);
     if (lj_version_find(lj_json_text(row, "said"), version, sizeof version)) set_text(row, "got", version);
 }
 
@@ -214,6 +227,7 @@ static void install(lab *l, const json_t *rule, json_t *row, const char *wanted)
     lj_say(public_version, "%.*s", (int)strcspn(wanted, "+"), wanted);
     if (*lj_json_text(rule, "public")) lj_say(public_version, "%s", lj_json_text(rule, "public"));
     lj_log(LJ_LOG_INFO, "installing %s", name);
+    if (json_object_get(rule, "needs")) (void)pip(l, json_object_get(rule, "needs"), "", why, sizeof why);
     if (extra && !pip(l, extra, public_version, why, sizeof why) && extra_any)
         (void)pip(l, extra_any, public_version, why, sizeof why);
     /* torch's own CPU build first where it exists: the public wheel of that number brings gigabytes of CUDA

@@ -40,7 +40,7 @@ lj_status lj_attention_check(const lj_attention_desc *d)
 lj_attention_layout lj_attention_layout_of(const lj_attention_desc *d)
 {
     lj_isa isa = lj_machine_get()->isa;
-    lj_attention_layout l = {.d = d, .tile = lj_tile_for(isa, d->type)};
+    lj_attention_layout l = {.d = d, .tile = lj_tile_get(d->type)};
     assert(d->type == LJ_BF16 || d->type == LJ_F32);
     l.steps = lj_attention_steps_for(isa, l.tile->type);
     l.width = lj_smaller(l.tile->wide_width, lj_round_up(d->q_len > 0 ? d->q_len : 1, 16));

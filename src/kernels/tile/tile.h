@@ -44,6 +44,7 @@ typedef struct lj_tile {
 /* The best tile engine for operands of this type under the machine's (capped) instruction set. bf16 without bf16 instructions
  * widens to f32 while packing: then the engine's type is f32. */
 const lj_tile *lj_tile_get(lj_dtype operand);
+bool lj_tile_widens(void); /* this CPU's bf16 instructions are slower than its f32 ones, so they are passed over */
 /* The engine of one instruction set, or NULL when this machine cannot run it (tests iterate). */
 const lj_tile *lj_tile_for(lj_isa isa, lj_dtype operand);
 
