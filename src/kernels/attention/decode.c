@@ -65,7 +65,7 @@ static void run_one(const lj_attention_layout *l, const decode_plan *p, const lj
     lj_attention_masks masks = {a->first_key, a->kv_lens};
     int64_t keys = lj_smaller(lj_attention_keys(d, &masks, b) - first, LJ_DECODE_KEYS);
     float *partial = (float *)a->scratch + index * p->partial;
-    int32_t *low = (int32_t *)(own + p->rows * (d->head_dim + LJ_DECODE_KEYS)), *high = low + p->rows;
+    int32_t *low = (int32_t *)(void *)(own + p->rows * (d->head_dim + LJ_DECODE_KEYS)), *high = low + p->rows;
     if (keys <= 0) return;
     rows_gather(l, a, b, kv_head, (char *)(own + p->rows * LJ_DECODE_KEYS), low, high);
     lj_decode_step step = {d->type, own + p->rows * LJ_DECODE_KEYS, lj_attention_at(&a->k, l->element, b, first, kv_head),

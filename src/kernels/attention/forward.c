@@ -74,11 +74,11 @@ static void block_buffers(block *x, const forward_plan *p, const lj_attention_fo
     char *at = (char *)a->scratch + p->thread_offset + thread * p->thread_bytes;
     x->p = p, x->a = a;
     x->q_panel = at, at += p->q_panel;
-    x->scores = (float *)at, at += p->scores;
+    x->scores = (float *)(void *)at, at += p->scores;
     x->probabilities = at, at += p->probabilities;
-    x->sums = (float *)at, at += p->sums;
-    x->max = (float *)at, x->sum = x->max + p->l.width, x->rescale = x->sum + p->l.width;
-    x->low = (int32_t *)(x->rescale + p->l.width), x->high = x->low + p->l.width;
+    x->sums = (float *)(void *)at, at += p->sums;
+    x->max = (float *)(void *)at, x->sum = x->max + p->l.width, x->rescale = x->sum + p->l.width;
+    x->low = (int32_t *)(void *)(x->rescale + p->l.width), x->high = x->low + p->l.width;
 }
 
 static lj_tile_a k_operand(const block *x, int64_t kb)

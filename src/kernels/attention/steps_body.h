@@ -143,12 +143,10 @@ LJ_INLINE void gradient_body(const lj_gradient_step *t, bool masked)
         vec lse2 = vec_load(t->lse2 + lane), delta = vec_load(t->delta + lane);
         for (int64_t r = 0; r < t->keys; r += 2) {
             bool last = r + 1 == t->keys;
-            gradient_pair even = gradient_at(t, r, lane, lse2, delta, masked), odd = {vec_set(0), vec_set(0)};
+            gradient_pair even = gradient_at(t, r, lane, lse2, delta, masked);
+            gradient_pair odd = last ? (gradient_pair){vec_set(0), vec_set(0)} : gradient_at(t, r + 1, lane, lse2, delta, masked);
             gradient_store(t, r, lane, even);
-            if (!last) {
-                odd = gradient_at(t, r + 1, lane, lse2, delta, masked);
-                gradient_store(t, r + 1, lane, odd);
-            }
+            if (!last) gradient_store(t, r + 1, lane, odd);
 #if STEP_PAIRS
             pair_store((uint16_t *)t->ds_packed + r * t->width + 2 * lane, even.ds, odd.ds);
 #endif

@@ -222,7 +222,7 @@ static lj_status candidate_prepare(const lj_gemm_desc *c, int threads, contest *
 /* Every provider that can, but plain (taken only when nothing else can). */
 static lj_status candidates_get(const lj_gemm_desc *c, int threads, contest *s)
 {
-    for (int i = 0; lj_gemm_providers[i] != &lj_gemm_plain; i++) {
+    for (int i = 0; lj_gemm_providers[i] && lj_gemm_providers[i] != &lj_gemm_plain; i++) {
         candidate *x = &s->candidates[s->count];
         if (!lj_gemm_providers[i]->supports(c)) continue;
         *x = (candidate){.provider = lj_gemm_providers[i]};
@@ -295,7 +295,9 @@ static lj_status keep(void)
     lj_status status = path_get(path, sizeof path);
     if (status == LJ_OK) status = file_merge(path);
     if (status == LJ_OK) return LJ_OK;
-    return lj_fallback("gemm.choices", lj_error_message(), "set LJPERF_CACHE to a writable folder; until then every process measures again");
+    char reason[256]; /* the message's own buffer is written next */
+    snprintf(reason, sizeof reason, "%s", lj_error_message());
+    return lj_fallback("gemm.choices", reason, "set LJPERF_CACHE to a writable folder; until then every process measures again");
 }
 
 static void load_once(void)
@@ -315,7 +317,7 @@ lj_status lj_gemm_choose(const lj_gemm_desc *desc, int threads, const lj_gemm_pr
         return LJ_OK;
     }
     lj_gemm_desc small = clipped(desc);
-    choice row;
+    choice row = {.key = ""};
     lj_status status = LJ_OK;
     key_print(&small, threads, row.key, sizeof row.key);
     pthread_mutex_lock(&lock);

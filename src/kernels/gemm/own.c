@@ -8,6 +8,7 @@
 #include "kernels/team.h"
 #include "kernels/tile/tile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,14 +60,16 @@ static int64_t at_least(int64_t value, int64_t least)
 /* As many threads along rows as have two blocks of work each; the rest of the grid goes along columns. */
 static void grid_choose(own_state *s, const lj_gemm_desc *d, int threads)
 {
+    assert(threads >= 1);
     int64_t row_units = (d->m + s->tile->rows - 1) / s->tile->rows, column_units = (d->n + s->tile->width - 1) / s->tile->width;
     int best = 1;
     double best_cost = 1e300;
     for (int rows = 1; rows <= threads; rows++) {
         if (threads % rows) continue;
-        int columns = threads / rows;
-        double cost = (double)((row_units + rows - 1) / rows) * (double)((column_units + columns - 1) / columns);
-        cost *= 1 + 0.02 * columns; /* equal work: rows first, B blocks are shared */
+        int columns = threads / rows; /* at least 1, since rows divides threads */
+        /* cppcheck-suppress zerodiv */
+        int64_t blocks = ((row_units + rows - 1) / rows) * ((column_units + columns - 1) / columns); /* of the busiest thread */
+        double cost = (double)blocks * (1 + 0.02 * columns); /* equal work: rows first, B blocks are shared */
         if (cost < best_cost) best_cost = cost, best = rows;
     }
     s->row_threads = best, s->column_threads = threads / best;
@@ -261,7 +264,7 @@ static void grid_part(const own_work *w, int64_t batch, int64_t block, int64_t c
     int64_t width = s->tile->width, begin, end;
     own_part part = {.w = w, .s = s, .batch = batch};
     part.a_block = w->scratch + index * (s->a_bytes + s->c_bytes);
-    part.c_block = (float *)(part.a_block + s->a_bytes);
+    part.c_block = (float *)(void *)(part.a_block + s->a_bytes);
     units_share(d->m, s->tile->rows, index / s->column_threads, s->row_threads, &part.row_begin, &part.row_end);
     units_share(columns, width, index % s->column_threads, s->column_threads, &begin, &end);
     part.column_begin = block + begin, part.column_end = block + end;

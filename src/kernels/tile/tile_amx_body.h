@@ -77,9 +77,9 @@ static void amx_edge_store(const float *sums, const amx_target *t, int64_t row, 
             vec x = vec_load(sums + i * AMX_ROWS + j);
             char *at = amx_c_at(t, row + i, column + j);
             if (t->store == LJ_TILE_SET_BF16)
-                vec_store_bf16_part((uint16_t *)at, x, n);
+                vec_store_bf16_part((uint16_t *)(void *)at, x, n);
             else
-                vec_store_part((float *)at, t->store == LJ_TILE_ADD ? (vec)(vec_load_part((float *)at, n) + x) : x, n);
+                vec_store_part((float *)(void *)at, t->store == LJ_TILE_ADD ? (vec)(vec_load_part((float *)(void *)at, n) + x) : x, n);
         }
 }
 
