@@ -26,6 +26,8 @@ typedef struct {
     const char *dump_after;   /* passes whose result is handed to `dump`; "all" = each; NULL = none */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
+    const char *recompute;    /* what of each layer's forward pass the backward pass computes again: none, cheap, attention, full,
+                                 layers:N, groups:N, list:A,B,...; NULL = none. Layers are the scopes "layers.N" of the graph */
     const char *name;         /* of the program in reports and allocation names; NULL = "program" */
 } lj_program_options;
 #define LJ_PROGRAM_OPTIONS_INIT {0}
@@ -53,6 +55,12 @@ typedef struct {
 
 /* Plans for these sizes without allocating. */
 LJ_API lj_status lj_program_plan(lj_program *program, const lj_size *sizes, size_t count, lj_plan_info *info);
+
+/* What a run at these sizes does, by kind of step: operations, and bytes moved (each operand read once, each result written once). */
+typedef struct {
+    double gemm_flops, library_flops, total_bytes, kernel_bytes;
+} lj_program_work;
+LJ_API lj_status lj_program_count(lj_program *program, const lj_size *sizes, size_t count, lj_program_work *work);
 
 /* Bytes of an input or output at given sizes. */
 LJ_API lj_status lj_program_bytes(lj_program *program, const char *name, const lj_size *sizes, size_t count, size_t *bytes);

@@ -53,13 +53,15 @@ bool lj_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* Row of a name, made when new; the last row collects what no longer fits. Caller holds the lock. */
+/* Row of a name, made when new; the last row collects what no longer fits. The row keeps a copy: the name may be the caller's for
+ * the time of an allocation only. Caller holds the lock. */
 static uint32_t row_find(const char *name)
 {
     for (size_t i = 0; i < row_count; i++)
         if (strcmp(rows[i].name, name) == 0) return (uint32_t)i;
     if (row_count == MAX_NAMES) return MAX_NAMES - 1;
-    rows[row_count] = (lj_memory_row){.name = row_count == MAX_NAMES - 1 ? "other" : name};
+    char *copy = row_count == MAX_NAMES - 1 ? NULL : strdup(name);
+    rows[row_count] = (lj_memory_row){.name = copy ? copy : "other"};
     return (uint32_t)row_count++;
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/peak/bandwidth.h"
 #include "model/source.h"
 #include "train/benchmark.h"
+#include "train/recompute_choice.h"
 #include "train/corpus.h"
 
 #include <jansson.h>
@@ -23,6 +24,7 @@ typedef struct {
     lj_benchmark_options options;
     lj_benchmark_result result;
     lj_profile *profile; /* NULL: not asked for */
+    lj_recompute_candidate recompute; /* what --recompute auto chose */
 } benchmark;
 
 static void progress(void *user, const char *line)
@@ -54,6 +56,7 @@ static lj_status options_fill(benchmark *b)
                                 .threads = threads ? threads : lj_machine_get()->cores,
                                 .eager = !lj_config_bool(c, LJ_CFG_compile),
                                 .parts = lj_config_bool(c, LJ_CFG_parts),
+                                .recompute = lj_config_string(c, LJ_CFG_recompute),
                                 .learning_rate = lj_config_float(c, LJ_CFG_lr),
                                 .clip = lj_config_float(c, LJ_CFG_clip),
                                 .seed = (uint64_t)lj_config_int(c, LJ_CFG_seed),
@@ -64,6 +67,23 @@ static lj_status options_fill(benchmark *b)
     return lj_dtype_find(lj_config_string(c, LJ_CFG_dtype), &o->dtype);
 }
 
+/* --recompute auto for the model as a whole; what does not fit at all is measured by parts, which keep everything. */
+static lj_status recompute_resolve(benchmark *b)
+{
+    lj_benchmark_options *o = &b->options;
+    lj_param_layout layout;
+    if (strcmp(o->recompute, "auto") != 0) return LJ_OK;
+    lj_model_part part = lj_model_whole(&b->source.config);
+    if (o->layers) part.layers = o->layers;
+    LJ_TRY(lj_layout_init(&layout, &b->source.config, part));
+    lj_trainer_options options = {.dtype = o->dtype, .threads = o->threads, .eager = o->eager, .accumulate = o->accum > 1, .rows = o->batch, .length = o->seq,
+                                  .recompute = o->recompute, .adamw = {0.9, 0.95, 1e-8, 0.1}};
+    lj_status status = lj_recompute_resolve(&layout, &options, o->limit_bytes, &b->recompute);
+    o->recompute = status == LJ_OK ? options.recompute : "none";
+    lj_layout_release(&layout);
+    return status == LJ_ERR_NOMEM ? LJ_OK : status;
+}
+
 static lj_status data_open(benchmark *b)
 {
     const char *path = lj_config_string(b->config, LJ_CFG_data);
@@ -72,7 +92,7 @@ static lj_status data_open(benchmark *b)
     if ((int64_t)lj_tokenizer_size(b->tokenizer) > b->source.config.vocab_size)
         return lj_fail(LJ_ERR_INVALID, "the tokenizer has %zu ids, the model's vocabulary %lld; they do not belong together",
                        lj_tokenizer_size(b->tokenizer), (long long)b->source.config.vocab_size);
-    LJ_TRY(lj_corpus_read(path, b->tokenizer, &b->corpus));
+    LJ_TRY(lj_corpus_read(path, b->tokenizer, NULL, &b->corpus));
     LJ_TRY(lj_fail_in(lj_rows_init(&b->rows, &b->corpus, 0, b->corpus.token_count, b->options.seq), "%s", path));
     lj_rows_shuffle(&b->rows, b->options.seed);
     b->options.rows = &b->rows;
@@ -174,6 +194,7 @@ static void settings_json(const benchmark *b, json_t *root)
     put(root, "steps", json_integer(o->steps));
     put(root, "warmup", json_integer(o->warmup));
     put(root, "threads", json_integer(o->threads));
+    put(root, "ranks", json_integer(1));
     put(root, "compile", json_boolean(!o->eager));
     put(root, "data", json_string(o->rows ? lj_config_string(b->config, LJ_CFG_data) : "synthetic"));
     put(root, "clip", json_real(o->clip));
@@ -267,6 +288,7 @@ static lj_status benchmark_run(benchmark *b)
     const char *json = lj_config_string(b->config, LJ_CFG_json);
     LJ_TRY(lj_model_source_open(lj_config_string(b->config, LJ_CFG_model), &b->source));
     LJ_TRY(options_fill(b));
+    LJ_TRY(recompute_resolve(b));
     LJ_TRY(data_open(b));
     if (!lj_config_bool(b->config, LJ_CFG_quiet)) b->options.progress = progress, b->options.user = &terminal;
     lj_status status = lj_benchmark_run_all(&b->options, &b->result);

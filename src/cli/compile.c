@@ -55,6 +55,7 @@ static lj_status compile_layout(const lj_config *config, const lj_param_layout *
                                   .eager = !lj_config_bool(config, LJ_CFG_compile),
                                   .disable = *disable ? disable : NULL,
                                   .dump_after = *after ? after : NULL,
+                                  .recompute = lj_config_string(config, LJ_CFG_recompute),
                                   .dump = print_dump,
                                   .name = lj_config_string(config, LJ_CFG_program)};
     lj_status status = lj_program_compile(graph, &options, &program);

@@ -7,6 +7,7 @@
 #include "formats/model_folder.h"
 #include "formats/model_write.h"
 #include "formats/weights.h"
+#include "text/gguf_save.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -83,6 +84,17 @@ static lj_status weights_convert(const lj_command_input *input, const lj_weights
     return status;
 }
 
+/* The weights are of use without a tokenizer, so one that has no Hugging Face form is a warning (an error under --strict). */
+static lj_status gguf_tokenizer_save(const lj_gguf *gguf, const char *target)
+{
+    lj_status status = lj_gguf_find(gguf, "tokenizer.ggml.model") ? lj_gguf_tokenizer_save(gguf, target)
+                                                                  : lj_fail(LJ_ERR_UNSUPPORTED, "the file has no tokenizer");
+    if (status != LJ_ERR_UNSUPPORTED) return status;
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s", lj_error_message());
+    return lj_fallback("convert.tokenizer", reason, "put the model's own tokenizer.json into the folder");
+}
+
 static lj_status convert(const lj_command_input *input, const char *source, const char *target)
 {
     lj_weights *weights;
@@ -92,6 +104,7 @@ static lj_status convert(const lj_command_input *input, const char *source, cons
     lj_status status = lj_weights_config(weights) ? weights_convert(input, weights, target)
                                                   : lj_fail(LJ_ERR_NOT_FOUND, "%s: no config.json beside the weights; it says what model they are", source);
     if (status == LJ_OK) status = companions_copy(lj_weights_folder(weights), target);
+    if (status == LJ_OK && lj_weights_gguf(weights)) status = gguf_tokenizer_save(lj_weights_gguf(weights), target);
     if (status == LJ_OK) {
         double bytes = (double)lj_model_parameter_count(lj_weights_config(weights)) * (double)lj_dtype_bytes(chosen_dtype(input->config, lj_weights_config(weights)));
         lj_log(LJ_LOG_INFO, "%s: %s of %s weights in %.1f s", target, lj_size_format(bytes, size, sizeof size),

@@ -1,9 +1,9 @@
 /* ljperf doctor: is this host, container or tree fit for the job? */
 #define _GNU_SOURCE
+#include "host/doctor.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "host/doctor.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -55,8 +55,11 @@ static int merge_files(const lj_command_input *input)
         json_error_t error;
         json_t *report = json_load_file(input->arguments[i], 0, &error);
         json_t *checks = json_object_get(report, "checks");
-        if (!json_is_array(checks)) status = lj_fail(LJ_ERR_FORMAT, "%s: %s", input->arguments[i], report ? "no report of ljperf doctor --json" : error.text);
-        if (report && !*lj_json_text(report, "host")) json_object_set_new(report, "host", json_string(input->arguments[i]));
+        if (!json_is_array(checks))
+            status = lj_fail(LJ_ERR_FORMAT, "%s: %s", input->arguments[i],
+                             report ? "no report of ljperf doctor --json" : error.text);
+        if (report && !*lj_json_text(report, "host"))
+            json_object_set_new(report, "host", json_string(input->arguments[i]));
         json_array_append_new(reports, report);
     }
     if (status == LJ_OK) status = lj_doctor_merge(reports, false, &merged);
@@ -78,9 +81,12 @@ static void print_changes(const json_t *before, const json_t *now)
 {
     json_t *checks = json_object_get(now, "checks"), *check, *old = json_object();
     size_t i;
-    json_array_foreach(json_object_get(before, "checks"), i, check) json_object_set(old, lj_json_text(check, "name"), json_object_get(check, "verdict"));
-    json_array_foreach(checks, i, check) {
-        const char *name = lj_json_text(check, "name"), *was = json_string_value(json_object_get(old, name)), *is = lj_json_text(check, "verdict");
+    json_array_foreach(json_object_get(before, "checks"), i, check)
+        json_object_set(old, lj_json_text(check, "name"), json_object_get(check, "verdict"));
+    json_array_foreach(checks, i, check)
+    {
+        const char *name = lj_json_text(check, "name"), *was = json_string_value(json_object_get(old, name)),
+                   *is = lj_json_text(check, "verdict");
         if (was && strcmp(was, is) == 0) continue;
         if (!was && lj_verdict_weight(is) == 0) continue;
         printf("%s: %s -> %s: %s\n", name, was ? was : "new", is, lj_json_text(check, "found"));
@@ -114,18 +120,28 @@ static int watch(const lj_command_input *input, const lj_doctor_options *options
 int lj_command_doctor(const lj_command_input *input)
 {
     const lj_config *c = input->config;
-    lj_doctor_options options = {lj_config_string(c, LJ_CFG_root), lj_config_string(c, LJ_CFG_data_dir), lj_config_string(c, LJ_CFG_image), lj_config_string(c, LJ_CFG_job),
-                                 (int)lj_config_int(c, LJ_CFG_ranks), (int)lj_config_int(c, LJ_CFG_threads)};
+    lj_doctor_options options = {lj_config_string(c, LJ_CFG_root),    lj_config_string(c, LJ_CFG_data_dir),
+                                 lj_config_string(c, LJ_CFG_image),   lj_config_string(c, LJ_CFG_job),
+                                 (int)lj_config_int(c, LJ_CFG_ranks), (int)lj_config_int(c, LJ_CFG_threads),
+                                 lj_config_float(c, LJ_CFG_check_time)};
     json_t *report = NULL;
     if (lj_config_bool(c, LJ_CFG_merge)) return merge_files(input);
     if (input->argument_count) {
-        lj_fail(LJ_ERR_INVALID, "unexpected argument '%s' (reports of several hosts: --merge A.json B.json)", input->arguments[0]);
+        lj_fail(LJ_ERR_INVALID, "unexpected argument '%s' (reports of several hosts: --merge A.json B.json)",
+                input->arguments[0]);
         return LJ_EXIT_USAGE;
     }
-    if (*lj_config_string(c, LJ_CFG_hosts)) return finish(lj_doctor_hosts(lj_config_string(c, LJ_CFG_hosts), lj_config_string(c, LJ_CFG_remote_command), &report), c, report);
+    lj_status status = LJ_OK;
+    if (*lj_config_string(c, LJ_CFG_hosts)) {
+        status = lj_doctor_hosts(lj_config_string(c, LJ_CFG_hosts),
+                                 lj_config_string(c, LJ_CFG_remote_command), &report);
+        return finish(status, c, report);
+    }
     if (lj_config_bool(c, LJ_CFG_watch)) return watch(input, &options);
-    lj_status status = lj_doctor_run(&options, &report);
-    if (status == LJ_ERR_NOT_FOUND || status == LJ_ERR_FORMAT) return LJ_EXIT_USAGE; /* an unknown image, a job file that is none */
-    if (status == LJ_OK && *lj_config_string(c, LJ_CFG_bundle)) status = lj_doctor_bundle(&options, report, lj_config_string(c, LJ_CFG_bundle));
+    status = lj_doctor_run(&options, &report);
+    if (status == LJ_ERR_NOT_FOUND || status == LJ_ERR_FORMAT)
+        return LJ_EXIT_USAGE; /* an unknown image, a job file that is none */
+    if (status == LJ_OK && *lj_config_string(c, LJ_CFG_bundle))
+        status = lj_doctor_bundle(&options, report, lj_config_string(c, LJ_CFG_bundle));
     return finish(status, c, report);
 }

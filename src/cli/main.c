@@ -3,15 +3,19 @@
 #include "base/machine.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/manual.h"
+#include "cli/older.h"
+#include "cli/recipe_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const lj_config_key common_keys[] = {LJ_CFG_help, LJ_CFG_json, LJ_CFG_quiet, LJ_CFG_strict, LJ_CFG_threads,
+const lj_config_key lj_common_keys[] = {LJ_CFG_help, LJ_CFG_json, LJ_CFG_quiet, LJ_CFG_strict, LJ_CFG_threads,
                                             LJ_CFG_seed, LJ_CFG_isa,  LJ_CFG_cache, LJ_CFG_cc};
-enum { COMMON_KEYS = sizeof common_keys / sizeof *common_keys };
+enum { COMMON_KEYS = sizeof lj_common_keys / sizeof *lj_common_keys };
+const size_t lj_common_key_count = COMMON_KEYS;
 
 static void print_line(void *user, lj_log_level level, const char *line)
 {
@@ -43,7 +47,7 @@ static int print_help(const lj_command *command)
     if (command->key_count) lj_text_add(&help, "\noptions:\n");
     lj_config_help(&help, command->keys, command->key_count);
     lj_text_add(&help, "\ncommon options:\n");
-    lj_config_help(&help, common_keys, COMMON_KEYS);
+    lj_config_help(&help, lj_common_keys, COMMON_KEYS);
     int code = lj_exit(lj_text_status(&help));
     if (help.data) fputs(help.data, stdout);
     lj_text_release(&help);
@@ -78,19 +82,33 @@ static void export_settings(const lj_config *config)
     lj_strict_set(lj_config_bool(config, LJ_CFG_strict));
 }
 
+/* Variables that users of the reference images know. */
+static lj_status reference_variables(lj_config *config)
+{
+    const char *optimize = getenv("CHECKPOINT_OPTIMIZATION");
+    if (!optimize || !*optimize || strcasecmp(optimize, "false") == 0 || strcmp(optimize, "0") == 0) return LJ_OK;
+    if (strcasecmp(optimize, "true") != 0 && strcmp(optimize, "1") != 0)
+        return lj_fail(LJ_ERR_INVALID, "CHECKPOINT_OPTIMIZATION='%s' is neither true nor false", optimize);
+    return lj_config_set(config, LJ_CFG_recompute, "auto", LJ_FROM_ENVIRONMENT);
+}
+
 static int command_run(const lj_command *command, lj_config *config, int argc, char **argv)
 {
     lj_config_key keys[LJ_CFG_COUNT];
     const char *positional[LJ_MAX_POSITIONAL];
     size_t count = 0, positional_count;
-    for (size_t i = 0; i < COMMON_KEYS; i++) keys[count++] = common_keys[i];
+    for (size_t i = 0; i < COMMON_KEYS; i++) keys[count++] = lj_common_keys[i];
     for (size_t i = 0; i < command->key_count; i++) keys[count++] = command->keys[i];
     char hint[96];
     snprintf(hint, sizeof hint, "ljperf %s --help", command->name);
     if (lj_config_read_environment(config) != LJ_OK) return usage_error("ljperf --help");
     if (lj_config_read_flags(config, keys, count, argc, argv, positional, LJ_MAX_POSITIONAL, &positional_count) != LJ_OK)
         return usage_error(hint);
+    if (reference_variables(config) != LJ_OK) return usage_error(hint);
     if (lj_config_bool(config, LJ_CFG_help)) return print_help(command);
+    if (*lj_config_string(config, LJ_CFG_config) &&
+        lj_recipe_file_read(lj_config_string(config, LJ_CFG_config), keys, count, config) != LJ_OK)
+        return usage_error(hint);
     lj_log_set(print_line, NULL, lj_config_bool(config, LJ_CFG_quiet) ? LJ_LOG_ERROR : LJ_LOG_INFO);
     export_settings(config);
     lj_command_input input = {config, positional, positional_count};
@@ -111,6 +129,9 @@ int main(int argc, char **argv)
         return topic ? print_help(topic) : argc > 2 ? command_unknown(argv[2]) : print_overview();
     }
     if (strcmp(argv[1], "--version") == 0) return printf("ljperf %s\n", LJ_VERSION) > 0 ? LJ_EXIT_OK : LJ_EXIT_FAILED;
+    char **todays;
+    int count = lj_older_arguments(argc, argv, &todays);
+    if (count) argc = count, argv = todays;
     const lj_command *command = command_find(argv[1]);
     if (!command) return command_unknown(argv[1]);
     lj_config config;

@@ -130,10 +130,11 @@ static lj_status train_run(const lj_config *config, lj_train_setup *s)
     lj_recipe recipe;
     progress p = {.terminal = isatty(STDERR_FILENO) != 0, .quiet = lj_config_bool(config, LJ_CFG_quiet)};
     lj_recipe_from_config(config, &recipe);
-    LJ_TRY(lj_train_setup_open(&recipe, lj_config_bool(config, LJ_CFG_resume), s));
+    LJ_TRY(lj_train_setup_open(&recipe, lj_config_bool(config, LJ_CFG_resume), lj_config_size(config, LJ_CFG_memory), s));
     opening_words(s);
     signals_catch();
     s->loop.stop_after = lj_config_int(config, LJ_CFG_stop_after);
+    s->loop.tensorboard = lj_config_bool(config, LJ_CFG_tensorboard);
     s->loop.on_step = on_step, s->loop.on_eval = on_eval, s->loop.on_save = on_save, s->loop.user = &p;
     p.begin_s = lj_now_s(), p.begin_step = s->loop.state.step;
     LJ_TRY(lj_train_loop_run(&s->loop));

@@ -404,7 +404,7 @@ static lj_status lower_item(build *b, const lj_graph *graph, wanted *item)
     lj_source_init(&item->source);
     item->lock_fd = -1;
     LJ_TRY(lj_lower(graph, &lowered));
-    lj_status status = lj_emit_host_c(lowered, b->isa, &item->source);
+    lj_status status = lj_emit_host_c(lowered, &item->source);
     lj_lowered_destroy(lowered);
     for (size_t i = 0; i < graph->node_count; i++) item->input_count += graph->nodes[i].op == LJ_OP_input && !graph->nodes[i].dead;
     item->result_count = (int)graph->result_count;

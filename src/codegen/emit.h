@@ -16,8 +16,8 @@ typedef struct {
 void lj_source_init(lj_source *source);
 void lj_source_release(lj_source *source);
 
-/* Host C for an instruction set. */
-lj_status lj_emit_host_c(const lj_lowered *lowered, lj_isa isa, lj_source *source);
+/* Host C: the same text for each instruction set; the width of vectors is a matter of the helpers and of flags. */
+lj_status lj_emit_host_c(const lj_lowered *lowered, lj_source *source);
 /* CUDA C: the same kernel as __global__ functions. */
 lj_status lj_emit_cuda_c(const lj_lowered *lowered, lj_source *source);
 

@@ -50,8 +50,8 @@ static const op_row op_rows[LJ_OP_COUNT] = {
     [LJ_OP_sub] = {"$a - $b", INTEGERS(WRAP("($u)$a - ($u)$b"))},
     [LJ_OP_mul] = {"$a * $b", INTEGERS(WRAP("($u)$a * ($u)$b"))},
     [LJ_OP_div] = {"$a / $b"},
-    [LJ_OP_max] = {"($a >= $b) | ($a != $a) ? $a : $b", INTEGERS("$a > $b ? $a : $b"), NULL, true},
-    [LJ_OP_min] = {"($a <= $b) | ($a != $a) ? $a : $b", INTEGERS("$a < $b ? $a : $b"), NULL, true},
+    [LJ_OP_max] = {"(($a >= $b) | ($a != $a)) ? $a : $b", INTEGERS("$a > $b ? $a : $b"), NULL, true},
+    [LJ_OP_min] = {"(($a <= $b) | ($a != $a)) ? $a : $b", INTEGERS("$a < $b ? $a : $b"), NULL, true},
     [LJ_OP_lt] = {"$a < $b", INTEGERS("$a < $b")},
     [LJ_OP_le] = {"$a <= $b", INTEGERS("$a <= $b")},
     [LJ_OP_eq] = {"$a == $b", INTEGERS("$a == $b"), "$a == $b"},
@@ -91,11 +91,11 @@ void lj_express_store(lj_text *out, lj_dtype dtype, const char *value)
         lj_text_add(out, "%s", value);
 }
 
-void lj_express_round(lj_text *out, lj_dtype dtype, const char *expression)
+void lj_express_round(lj_text *out, lj_dtype dtype, const char *expression, bool clean)
 {
     bool small = dtype == LJ_BF16 || dtype == LJ_F16;
     if (small)
-        lj_text_add(out, "round_%s(%s)", lj_dtype_name(dtype), expression);
+        lj_text_add(out, "round_%s%s(%s)", lj_dtype_name(dtype), clean && dtype == LJ_BF16 ? "_clean" : "", expression);
     else
         lj_text_add(out, "%s", expression);
 }
@@ -162,10 +162,10 @@ static const char *pattern_of(const op_row *row, lj_dtype operand)
     return lj_dtype_rows[operand].is_signed ? row->on_signed : row->on_unsigned;
 }
 
-void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *operand_types, const char *const *operands)
+void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *operand_types, const char *const *operands, bool clean)
 {
     if (op == LJ_OP_cast) {
-        lj_express_cast(out, operand_types[0], result, operands[0]);
+        lj_express_cast(out, operand_types[0], result, operands[0], clean);
         return;
     }
     if (op == LJ_OP_where) {
@@ -177,7 +177,7 @@ void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *oper
     expand(&plain, pattern_of(&op_rows[op], operand_types[0]), result, operand_types[0], operands);
     out->failed |= plain.failed;
     if (lj_dtype_rows[result].is_float && !op_rows[op].exact)
-        lj_express_round(out, result, plain.data ? plain.data : "");
+        lj_express_round(out, result, plain.data ? plain.data : "", clean);
     else
         lj_text_add(out, "%s", plain.data ? plain.data : "");
     lj_text_release(&plain);
@@ -186,7 +186,7 @@ void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *oper
 /* -- casts ----------------------------------------------------------------------------------------------------------------- */
 
 /* 16-bit floats from wider numbers: through a float whose last bit is sticky, so that nothing is rounded twice. */
-static void cast_to_small_float(lj_text *out, lj_dtype from, lj_dtype to, const char *a)
+static void cast_to_small_float(lj_text *out, lj_dtype from, lj_dtype to, const char *a, bool clean)
 {
     const char *pattern = from == LJ_F64                       ? "f32_sticky_f64(%s)"
                           : from == LJ_I32 || from == LJ_U32   ? "f32_sticky_f64((double)%s)"
@@ -199,7 +199,7 @@ static void cast_to_small_float(lj_text *out, lj_dtype from, lj_dtype to, const 
     if (from == to)
         lj_text_add(out, "%s", a);
     else
-        lj_express_round(out, to, wide);
+        lj_express_round(out, to, wide, clean);
 }
 
 static void cast_to_float(lj_text *out, lj_dtype from, lj_dtype to, const char *a)
@@ -223,7 +223,7 @@ static void cast_integers(lj_text *out, lj_dtype from, lj_dtype to, const char *
     lj_text_add(out, "(%s)%s", type, a);
 }
 
-void lj_express_cast(lj_text *out, lj_dtype from, lj_dtype to, const char *a)
+void lj_express_cast(lj_text *out, lj_dtype from, lj_dtype to, const char *a, bool clean)
 {
     bool from_float = lj_dtype_rows[from].is_float;
     if (from == to)
@@ -231,7 +231,7 @@ void lj_express_cast(lj_text *out, lj_dtype from, lj_dtype to, const char *a)
     else if (to == LJ_BOOL)
         lj_text_add(out, "%s != 0", a);
     else if (to == LJ_BF16 || to == LJ_F16)
-        cast_to_small_float(out, from, to, a);
+        cast_to_small_float(out, from, to, a, clean);
     else if (lj_dtype_rows[to].is_float)
         cast_to_float(out, from, to, a);
     else if (from_float)

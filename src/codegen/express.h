@@ -15,12 +15,12 @@ const char *lj_register_suffix(lj_dtype dtype);
 void lj_express_load(lj_text *out, lj_dtype dtype, const char *place);
 /* The expression that is stored. The value is already rounded to dtype. */
 void lj_express_store(lj_text *out, lj_dtype dtype, const char *value);
-/* `expression` rounded to dtype, which is a float type. */
-void lj_express_round(lj_text *out, lj_dtype dtype, const char *expression);
+/* `expression` rounded to dtype, which is a float type. `clean`: a NaN in it has no bits below a bf16's (see lj_stmt). */
+void lj_express_round(lj_text *out, lj_dtype dtype, const char *expression, bool clean);
 void lj_express_const(lj_text *out, lj_dtype dtype, double value);
 /* An elementwise op on operands of the given dtypes. */
-void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *operand_types, const char *const *operands);
-void lj_express_cast(lj_text *out, lj_dtype from, lj_dtype to, const char *operand);
+void lj_express_op(lj_text *out, lj_op op, lj_dtype result, const lj_dtype *operand_types, const char *const *operands, bool clean);
+void lj_express_cast(lj_text *out, lj_dtype from, lj_dtype to, const char *operand, bool clean);
 /* The least value, where maxima start. */
 void lj_express_least(lj_text *out, lj_dtype dtype);
 

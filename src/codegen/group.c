@@ -110,6 +110,17 @@ static bool place(const lj_group *group, lj_stmt *stmt)
     return true;
 }
 
+/* Arithmetic makes quiet NaNs of its operands' or the default one; f32, f64 and f16 buffers may hold any. */
+static bool is_clean(const lj_group *group, const lj_stmt *stmt)
+{
+    bool wide = stmt->dtype == LJ_F32 || stmt->dtype == LJ_F64 || stmt->dtype == LJ_F16;
+    if (stmt->kind == LJ_STMT_LOAD) return !wide;
+    if (stmt->kind == LJ_STMT_TOTAL) return group->stmts[group->column_operand].clean;
+    for (int i = 0; i < stmt->operand_count; i++)
+        if (!group->stmts[stmt->operand[i]].clean) return stmt->dtype == LJ_BF16; /* rounding has cleaned it */
+    return true;
+}
+
 static bool grow(lj_builder *builder, void **array, int count, int *capacity, size_t size)
 {
     if (count < *capacity) return true;
@@ -135,6 +146,7 @@ int lj_group_stmt(lj_builder *builder, lj_stmt stmt)
     if (stmt.at && !(stmt.at = keep_affine(builder, stmt.at))) return out_of_memory(builder);
     if (!place(group, &stmt)) return lj_lower_refuse(builder, "a value varies with two loops of a row at once");
     if (stmt.phase + 1 > group->phase_count) group->phase_count = stmt.phase + 1;
+    stmt.clean = is_clean(group, &stmt);
     group->stmts[group->stmt_count] = stmt;
     return group->stmt_count++;
 }
@@ -159,7 +171,7 @@ bool lj_memo_add(lj_builder *builder, lj_value value, const lj_affine *index, in
     struct lj_memo *memo = lj_arena_alloc(&builder->lowered->arena, sizeof *memo + (size_t)rank * sizeof *index);
     if (!memo) return out_of_memory(builder) >= 0;
     memo->next = builder->memo, memo->value = value, memo->rank = rank, memo->statement = statement;
-    memcpy(memo->index, index, (size_t)rank * sizeof *index);
+    if (rank) memcpy(memo->index, index, (size_t)rank * sizeof *index);
     builder->memo = memo;
     return true;
 }

@@ -11,17 +11,10 @@ static lj_dim column_count(const lj_group *group)
     return group->atoms[group->inner[0]].dim;
 }
 
-static bool has_scratch(const lj_group *group)
+void lj_print_scratch(lj_printer *p)
 {
-    return group->reduced_count > 0 && group->outer_count == 0;
-}
-
-lj_dim lj_lowered_scratch(const lj_lowered *lowered)
-{
-    lj_dim bytes = {0};
-    if (lowered->group_count != 1 || !has_scratch(lowered->groups[0])) return bytes;
-    bool wide = lj_dtype_bytes(lowered->groups[0]->column_dtype) == 8;
-    return lj_dim_mul(column_count(lowered->groups[0]), lj_dim_const(LJ_COLUMN_PARTS * (wide ? 8 : 4)));
+    const char *type = lj_register_type(p->group->column_dtype);
+    lj_print_line(p, "%s *sums = (%s *)(scratch + %s);", type, type, lj_dim_text(p->group->scratch_at));
 }
 
 static const char *type_of(const lj_printer *p)
@@ -57,15 +50,19 @@ static const char *at_column(const lj_printer *p, const char *array, char *buffe
     return buffer;
 }
 
-static void print_array(lj_printer *p, const char *name)
+static void print_start(lj_printer *p, const char *name)
 {
     char place[32];
-    bool one = is_one_block(p->group);
-    int64_t length = column_count(p->group).factor;
-    lj_print_line(p, "%s %s[%d];", type_of(p), name, one ? (int)(length ? length : 1) : LJ_COLUMN_BLOCK);
     open_columns(p);
     lj_print_line(p, "%s = %s;", at_column(p, name, place), lj_start_text(p->group->column_op, p->group->column_dtype));
     close(p);
+}
+
+static void print_array(lj_printer *p, const char *name)
+{
+    bool one = is_one_block(p->group);
+    int64_t length = column_count(p->group).factor;
+    lj_print_line(p, "%s %s[%d];", type_of(p), name, one ? (int)(length ? length : 1) : LJ_COLUMN_BLOCK);
 }
 
 /* place(to) takes `value` in. */
@@ -81,9 +78,10 @@ static const char *rounded(const lj_printer *p, const char *value, char *buffer,
     lj_text text;
     lj_text_init(&text);
     if (p->group->column_op == LJ_OP_sum && lj_dtype_rows[p->group->column_dtype].is_float)
-        lj_express_round(&text, p->group->column_dtype, value);
+        lj_express_round(&text, p->group->column_dtype, value, p->group->stmts[p->group->column_operand].clean);
     else
         lj_text_add(&text, "%s", value);
+    lj_print_lose(&text);
     snprintf(buffer, capacity, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;
@@ -121,16 +119,20 @@ static void print_level_rows(lj_printer *p, int level, const char *name, const c
 /* Declares array `name` and leaves the level's totals there, not yet rounded. */
 static void print_level(lj_printer *p, int level, const char *name)
 {
-    char part[16], first[32], last[96], value[64];
+    char part[16], first[32], last[96], value[64], sum[16];
     snprintf(part, sizeof part, "u%d", level);
     snprintf(first, sizeof first, "r%d", level), snprintf(last, sizeof last, "least_i64(r%d + step%d, rows%d)", level, level, level);
-    print_array(p, name);
+    print_array(p, name), print_array(p, part);
     lj_print_line(p, "const int64_t rows%d = %s, step%d = step_rows(rows%d);", level, lj_dim_text(p->group->atoms[p->group->reduced[level]].dim),
                   level, level);
-    lj_print_line(p, "for (int64_t r%d = 0; r%d < rows%d; r%d += step%d) {", level, level, level, level, level);
+    lj_print_line(p, "for (int64_t r%d = 0; r%d < rows%d || r%d == 0; r%d += step%d) {", level, level, level, level, level, level);
     p->indent++;
-    print_array(p, part);
-    print_level_rows(p, level, part, first, last);
+    /* The first part is the total so far: adding it to the start would change no bit. */
+    lj_print_line(p, "%s *sum%d = r%d ? %s : %s;", type_of(p), level, level, part, name);
+    snprintf(sum, sizeof sum, "sum%d", level);
+    print_start(p, sum);
+    print_level_rows(p, level, sum, first, last);
+    lj_print_line(p, "if (r%d == 0) continue;", level);
     open_columns(p);
     print_combine(p, name, at_column(p, part, value));
     close(p);
@@ -141,12 +143,9 @@ static void print_level(lj_printer *p, int level, const char *name)
 static void print_tail(lj_printer *p, const char *total)
 {
     char place[32], value[96];
-    for (int i = 0; i < p->group->store_count; i++) {
-        lj_print_need(p, p->group->stores[i].statement);
-        lj_print_need_at(p, p->group->stores[i].at);
-    }
+    for (int i = 0; i < p->group->store_count; i++) lj_print_need_store(p, &p->group->stores[i]);
     lj_print_need_pointers(p, 0);
-    for (int i = 0; i < p->group->store_count; i++) lj_print_need_pointer(p, p->group->stores[i].buffer, p->group->stores[i].at);
+    for (int i = 0; i < p->group->store_count; i++) lj_print_store_pointers(p, &p->group->stores[i]);
     open_columns(p);
     for (int i = 0; i < p->group->stmt_count; i++)
         if (p->group->stmts[i].kind == LJ_STMT_TOTAL)
@@ -163,7 +162,7 @@ static void open_units(lj_printer *p, const char *others)
     char columns[300], count[700];
     snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
     if (!one) lj_print_line(p, "const int64_t blocks = (%s + %d) / %d;", columns, LJ_COLUMN_BLOCK - 1, LJ_COLUMN_BLOCK);
-    snprintf(count, sizeof count, one ? "%s" : "(%s) * blocks", others);
+    snprintf(count, sizeof count, one ? "%s" : "%s * blocks", others);
     lj_host_share(p, count, 1);
     lj_print_line(p, "for (int64_t unit = begin; unit < end; unit++) {");
     p->indent++;
@@ -179,14 +178,14 @@ static void print_parts(lj_printer *p)
 {
     char count[16], place[32], columns[300];
     snprintf(count, sizeof count, "%d", LJ_COLUMN_PARTS);
-    snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
+    snprintf(columns, sizeof columns, "%s", lj_dim_factor(column_count(p->group)));
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, count);
     lj_print_line(p, "const int64_t part = %s, first = part * step0, last = least_i64(first + step0, rows0);", unit_index(p));
-    print_array(p, "u0");
+    print_array(p, "u0"), print_start(p, "u0");
     print_level_rows(p, 0, "u0", "first", "last");
     open_columns(p);
-    lj_print_line(p, "scratch[part * (%s) + j] = %s;", columns, at_column(p, "u0", place));
+    lj_print_line(p, "sums[part * %s + j] = %s;", columns, at_column(p, "u0", place));
     close(p);
     close(p);
 }
@@ -194,11 +193,11 @@ static void print_parts(lj_printer *p)
 static void print_finish(lj_printer *p)
 {
     char columns[300], value[400];
-    snprintf(columns, sizeof columns, "%s", lj_dim_text(column_count(p->group)));
-    snprintf(value, sizeof value, "scratch[part * (%s) + j]", columns);
+    snprintf(columns, sizeof columns, "%s", lj_dim_factor(column_count(p->group)));
+    snprintf(value, sizeof value, "sums[part * %s + j]", columns);
     lj_print_line(p, "const int64_t rows0 = %s, step0 = step_rows(rows0);", lj_dim_text(p->group->atoms[p->group->reduced[0]].dim));
     open_units(p, "1");
-    print_array(p, "t0");
+    print_array(p, "t0"), print_start(p, "t0");
     lj_print_line(p, "for (int64_t part = 0; part * step0 < rows0; part++)");
     p->indent++;
     open_columns(p);
@@ -226,14 +225,16 @@ void lj_host_columns(lj_printer *p, lj_printer *finish)
 {
     lj_print_line(p, "{");
     p->indent++;
-    lj_print_hoisted(p);
-    if (!has_scratch(p->group))
-        print_with_outer(p);
+    lj_print_hoisted_operand(p);
+    if (!lj_group_has_scratch(p->group))
+        lj_print_hoisted_stores(p), print_with_outer(p);
     else {
+        lj_print_scratch(p);
         print_parts(p);
         lj_print_line(finish, "{");
         finish->indent++;
-        lj_print_hoisted(finish);
+        lj_print_hoisted_stores(finish);
+        lj_print_scratch(finish);
         print_finish(finish);
         close(finish);
     }

@@ -42,9 +42,9 @@ void lj_print_outer_indices(lj_printer *p)
     lj_dim inside = lj_dim_const(1);
     for (int i = group->outer_count - 1; i >= 0; i--) {
         char index[1200] = "row";
-        if (i < group->outer_count - 1) snprintf(index, sizeof index, "row / (%s)", lj_dim_text(inside));
+        if (i < group->outer_count - 1) snprintf(index, sizeof index, "row / %s", lj_dim_factor(inside));
         if (i > 0 && atom_is_used(group, group->outer[i]))
-            lj_print_line(p, "const int64_t i%d = %s %% (%s);", group->outer[i], index, lj_dim_text(group->atoms[group->outer[i]].dim));
+            lj_print_line(p, "const int64_t i%d = %s %% %s;", group->outer[i], index, lj_dim_factor(group->atoms[group->outer[i]].dim));
         else if (atom_is_used(group, group->outer[i]))
             lj_print_line(p, "const int64_t i%d = %s;", group->outer[i], index);
         inside = lj_dim_mul(inside, group->atoms[group->outer[i]].dim);
@@ -67,6 +67,7 @@ const char *lj_start_text(lj_op op, lj_dtype dtype)
         lj_express_least(&text, dtype);
     else
         lj_text_add(&text, "0");
+    lj_print_lose(&text);
     snprintf(buffer, sizeof buffer, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;
@@ -80,7 +81,8 @@ const char *lj_combine_text(lj_op op, lj_dtype dtype, const char *a, const char 
     lj_text text;
     lj_text_init(&text);
     bool narrow = dtype == LJ_BF16 || dtype == LJ_F16; /* added up in f32 */
-    lj_express_op(&text, op == LJ_OP_sum ? LJ_OP_add : LJ_OP_max, narrow ? LJ_F32 : dtype, types, operands);
+    lj_express_op(&text, op == LJ_OP_sum ? LJ_OP_add : LJ_OP_max, narrow ? LJ_F32 : dtype, types, operands, false);
+    lj_print_lose(&text);
     snprintf(buffer, sizeof buffer, "%s", text.data ? text.data : "");
     lj_text_release(&text);
     return buffer;
@@ -170,7 +172,7 @@ static void print_totals(lj_printer *p, const row_pass *pass)
         lj_text text;
         lj_text_init(&text);
         if (stmt->op == LJ_OP_sum)
-            lj_express_round(&text, stmt->dtype, total);
+            lj_express_round(&text, stmt->dtype, total, p->group->stmts[stmt->operand[0]].clean);
         else
             lj_text_add(&text, "%s", total);
         lj_print_line(p, "const %s v%d = %s;", lj_register_type(stmt->dtype), i, text.data ? text.data : "");
@@ -207,13 +209,11 @@ static void prepare(lj_printer *p, const row_pass *pass)
         if (in_pass(&p->group->stmts[i], pass)) lj_print_need(p, p->group->stmts[i].operand[0]);
     for (int i = 0; i < p->group->store_count; i++) {
         const lj_store *store = &p->group->stores[i];
-        if (!store_in(p, store, pass)) continue;
-        lj_print_need(p, store->statement);
-        lj_print_need_at(p, store->at);
+        if (store_in(p, store, pass)) lj_print_need_store(p, store);
     }
     lj_print_need_pointers(p, pass->inner);
     for (int i = 0; i < p->group->store_count; i++)
-        if (store_in(p, &p->group->stores[i], pass)) lj_print_need_pointer(p, p->group->stores[i].buffer, p->group->stores[i].at);
+        if (store_in(p, &p->group->stores[i], pass)) lj_print_store_pointers(p, &p->group->stores[i]);
 }
 
 static void print_loop_body(lj_printer *p, const row_pass *pass)
@@ -258,8 +258,7 @@ static void print_row_stores(lj_printer *p, int phase)
     for (int i = 0; i < p->group->store_count; i++) {
         const lj_store *store = &p->group->stores[i];
         if (store->inner >= 0 || store_phase(p, store) != phase) continue;
-        lj_print_need(p, store->statement);
-        lj_print_need_at(p, store->at);
+        lj_print_need_store(p, store);
         lj_print_store(p, store);
     }
 }
@@ -267,6 +266,7 @@ static void print_row_stores(lj_printer *p, int phase)
 static void print_phases(lj_printer *p)
 {
     for (int phase = 0; phase < p->group->phase_count; phase++) {
+        p->phase = phase;
         print_row_stores(p, phase);
         for (int inner = 0; inner < p->group->inner_count; inner++) {
             row_pass pass = {phase, inner, false, p->group->atoms[p->group->inner[inner]].dim};
@@ -292,7 +292,7 @@ void lj_host_rows(lj_printer *p)
     for (int i = 0; i < group->store_count; i++) flat &= group->stores[i].inner >= 0;
     lj_print_line(p, group->outer_count == 0 && !flat ? "if (thread == 0) {" : "{");
     p->indent++;
-    lj_print_hoisted(p);
+    lj_print_hoisted_stores(p);
     if (flat)
         print_flat(p);
     else if (group->outer_count == 0)

@@ -3,6 +3,7 @@
 #include "codegen/host.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static lj_dim product_from(const lj_type *type, int begin, int end)
 {
@@ -45,55 +46,98 @@ static void print_argmax(lj_printer *p)
     lj_print_line(p, "b%d[i] = (int32_t)best;", output);
     p->indent--;
     lj_print_line(p, "}");
+    p->out->failed |= load.failed;
     lj_text_release(&load);
 }
 
-static const char *load_text(lj_text *text, lj_dtype dtype, const char *place)
+/* Prints "TYPE name = the updates' element at `place`, as the base's dtype". */
+static void print_update(lj_printer *p, lj_dtype base, const char *place)
 {
-    lj_text_release(text);
-    lj_text_init(text);
-    lj_express_load(text, dtype, place);
-    return text->data ? text->data : "";
+    lj_dtype dtype = p->lowered->single_types[2].dtype;
+    lj_text load, cast;
+    lj_text_init(&load), lj_text_init(&cast);
+    lj_express_load(&load, dtype, place);
+    lj_print_line(p, "const %s u = %s;", lj_register_type(dtype), load.data ? load.data : "");
+    if (strcmp(lj_register_type(dtype), lj_register_type(base)) == 0)
+        lj_text_add(&cast, "u"); /* summed wider than it is rounded */
+    else
+        lj_express_cast(&cast, dtype, base, "u", false);
+    lj_print_line(p, "const %s y = %s;", lj_register_type(base), cast.data ? cast.data : "");
+    p->out->failed |= load.failed || cast.failed;
+    lj_text_release(&load), lj_text_release(&cast);
 }
 
-/* Each thread has its own columns and adds all rows in order. */
+/* Sums in the result's own dtype: rows are added where they belong, one after the other. */
+static void print_scatter_rows(lj_printer *p, lj_dtype dtype, int out, const char *rows)
+{
+    char place[64];
+    snprintf(place, sizeof place, "b%d[i * width + j]", p->lowered->single_buffer[2]);
+    lj_print_line(p, "for (int64_t i = 0; i < %s; i++) {", rows);
+    lj_print_line(p, "    %s *to = b%d + (int64_t)b%d[i] * width;", lj_memory_type(dtype), out, p->lowered->single_buffer[1]);
+    lj_print_line(p, "    for (int64_t j = begin; j < end; j++) {");
+    p->indent += 2;
+    print_update(p, dtype, place);
+    lj_print_line(p, "to[j] = %s;", lj_combine_text(LJ_OP_sum, dtype, "to[j]", "y"));
+    p->indent -= 2;
+    lj_print_line(p, "    }");
+    lj_print_line(p, "}");
+}
+
+/* 16-bit results are summed in f32 and rounded once: the first row of an id collects all rows of that id. */
+static void print_scatter_collected(lj_printer *p, lj_dtype dtype, int out, const char *rows)
+{
+    const char *name = lj_dtype_name(dtype);
+    int ids = p->lowered->single_buffer[1];
+    char place[64];
+    snprintf(place, sizeof place, "b%d[k * width + j]", p->lowered->single_buffer[2]);
+    lj_print_line(p, "for (int64_t i = 0; i < %s; i++) {", rows);
+    p->indent++;
+    lj_print_line(p, "uint16_t *to = b%d + (int64_t)b%d[i] * width;", out, ids);
+    lj_print_line(p, "int earlier = 0;");
+    lj_print_line(p, "for (int64_t k = 0; k < i; k++) earlier |= b%d[k] == b%d[i];", ids, ids);
+    lj_print_line(p, "if (earlier) continue;");
+    lj_print_line(p, "for (int64_t j0 = begin; j0 < end; j0 += 256) {");
+    p->indent++;
+    lj_print_line(p, "const int64_t j1 = least_i64(j0 + 256, end);");
+    lj_print_line(p, "float t[256];");
+    lj_print_line(p, "for (int64_t j = j0; j < j1; j++) t[j - j0] = f32_from_%s(to[j]);", name);
+    lj_print_line(p, "for (int64_t k = i; k < %s; k++) {", rows);
+    lj_print_line(p, "    if (b%d[k] != b%d[i]) continue;", ids, ids);
+    lj_print_line(p, "    for (int64_t j = j0; j < j1; j++) {");
+    p->indent += 2;
+    print_update(p, dtype, place);
+    lj_print_line(p, "t[j - j0] = t[j - j0] + y;");
+    p->indent -= 2;
+    lj_print_line(p, "    }");
+    lj_print_line(p, "}");
+    lj_print_line(p, "for (int64_t j = j0; j < j1; j++) to[j] = %s_from_f32(round_%s(t[j - j0]));", name, name);
+    p->indent--;
+    lj_print_line(p, "}");
+    p->indent--;
+    lj_print_line(p, "}");
+}
+
+/* Each thread has its own columns and takes all rows in order. */
 static void print_scatter_add(lj_printer *p)
 {
     const lj_type *base = &p->lowered->single_types[0], *ids = &p->lowered->single_types[1];
     const int *b = p->lowered->single_buffer;
     bool in_place = p->lowered->buffers[p->lowered->input_count].same_as >= 0;
     int out = in_place ? b[0] : b[3];
-    const char *type = lj_register_type(base->dtype);
-    char place[64];
-    lj_text x, y, sum;
-    lj_text_init(&x), lj_text_init(&y), lj_text_init(&sum);
+    char rows[300];
+    snprintf(rows, sizeof rows, "%s", lj_dim_text(product_from(ids, 0, ids->rank)));
     lj_print_line(p, "const int64_t width = %s, rows = %s;", lj_dim_text(product_from(base, 1, base->rank)), lj_dim_text(base->dim[0]));
+    lj_print_line(p, "for (int64_t i = 0; i < %s; i++)", rows);
+    lj_print_line(p, "    if ((uint64_t)b%d[i] >= (uint64_t)rows) return 1;", b[1]);
     lj_host_share(p, "width", 16);
     if (!in_place) {
         lj_print_line(p, "for (int64_t i = 0; i < rows; i++)");
         lj_print_line(p, "    for (int64_t j = begin; j < end; j++) b%d[i * width + j] = b%d[i * width + j];", out, b[0]);
     }
-    lj_print_line(p, "for (int64_t i = 0; i < %s; i++) {", lj_dim_text(product_from(ids, 0, ids->rank)));
-    p->indent++;
-    lj_print_line(p, "const int64_t id = (int64_t)b%d[i];", b[1]);
-    lj_print_line(p, "if ((uint64_t)id >= (uint64_t)rows) return 1;");
-    lj_print_line(p, "for (int64_t j = begin; j < end; j++) {");
-    p->indent++;
-    snprintf(place, sizeof place, "b%d[id * width + j]", out);
-    lj_print_line(p, "const %s x = %s;", type, load_text(&x, base->dtype, place));
-    char update[64];
-    snprintf(update, sizeof update, "b%d[i * width + j]", b[2]);
-    lj_print_line(p, "const %s y = %s;", type, load_text(&y, base->dtype, update));
-    lj_express_op(&sum, LJ_OP_add, base->dtype, (lj_dtype[]){base->dtype, base->dtype}, (const char *[]){"x", "y"});
-    lj_print_line(p, "const %s sum = %s;", type, sum.data ? sum.data : "");
-    lj_text_release(&x);
-    lj_express_store(&x, base->dtype, "sum");
-    lj_print_line(p, "%s = %s;", place, x.data ? x.data : "");
-    p->indent--;
-    lj_print_line(p, "}");
-    p->indent--;
-    lj_print_line(p, "}");
-    lj_text_release(&x), lj_text_release(&y), lj_text_release(&sum);
+    if (base->dtype == LJ_BF16 || base->dtype == LJ_F16)
+        print_scatter_collected(p, base->dtype, out, rows);
+    else
+        print_scatter_rows(p, base->dtype, out, rows);
 }
 
 /* x [B, S, ...], update [B, T, ...], start [B]. */

@@ -398,6 +398,26 @@ static lj_status check_dtypes(const lj_graph *graph)
     return LJ_OK;
 }
 
+/* Gives each group that needs it a part of scratch. The parts' sizes must add up to one size with symbols. */
+static lj_status place_scratch(lj_lowered *lowered)
+{
+    lj_dim total = {0};
+    for (int g = 0; g < lowered->group_count; g++) {
+        lj_group *group = lowered->groups[g];
+        if (!lj_group_has_scratch(group)) continue;
+        int64_t element = lj_dtype_bytes(group->column_dtype) == 8 ? 8 : 4;
+        lj_dim bytes = lj_dim_mul(group->atoms[group->inner[0]].dim, lj_dim_const(LJ_COLUMN_PARTS * element));
+        group->scratch_at = total;
+        if (bytes.factor == 0) continue;
+        if (total.factor && memcmp(total.power, bytes.power, sizeof bytes.power) != 0)
+            return lj_fail(LJ_ERR_UNSUPPORTED, "kernel graph: sums over rows of columns whose numbers have different symbols");
+        bytes.factor += total.factor;
+        total = bytes;
+    }
+    lowered->scratch_bytes = total;
+    return LJ_OK;
+}
+
 static lj_status lower_loops(lj_lowered *lowered, const int *input_buffer)
 {
     work *w = lj_arena_alloc(&lowered->arena, sizeof *w);
@@ -409,7 +429,7 @@ static lj_status lower_loops(lj_lowered *lowered, const int *input_buffer)
     for (int r = lowered->input_count; r < lowered->buffer_count; r++)
         if (lowered->buffers[r].same_as >= 0) LJ_TRY(check_in_place(lowered, r));
     for (int g = 0; g < lowered->group_count; g++) lj_group_merge_loops(lowered->groups[g]);
-    return LJ_OK;
+    return place_scratch(lowered);
 }
 
 static lj_status lower_graph(lj_lowered *lowered)
@@ -450,10 +470,10 @@ void lj_lowered_destroy(lj_lowered *lowered)
     lj_arena_release(&arena);
 }
 
-bool lj_lower_accepts(const lj_graph *kernel)
+lj_status lj_lower_accepts(const lj_graph *kernel)
 {
     lj_lowered *lowered;
-    if (lj_lower(kernel, &lowered) != LJ_OK) return false;
+    LJ_TRY(lj_lower(kernel, &lowered));
     lj_lowered_destroy(lowered);
-    return true;
+    return LJ_OK;
 }

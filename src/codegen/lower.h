@@ -19,8 +19,8 @@ enum { LJ_MAX_GROUPS = 16 };
  * The lowered kernel does not refer to the graph. */
 lj_status lj_lower(const lj_graph *kernel, lj_lowered **out);
 void lj_lowered_destroy(lj_lowered *lowered);
-/* Would lj_lower succeed? (Leaves the reason as the thread's message.) */
-bool lj_lower_accepts(const lj_graph *kernel);
+/* What lj_lower would say: LJ_OK, LJ_ERR_UNSUPPORTED with the reason, or LJ_ERR_NOMEM. */
+lj_status lj_lower_accepts(const lj_graph *kernel);
 
 /* -- single.c: kernels of one node with a form of their own */
 lj_status lj_lower_single(lj_lowered *lowered, const int *input_buffer, bool *taken);

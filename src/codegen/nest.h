@@ -67,6 +67,7 @@ typedef struct {
     int inner; /* inner loop that it varies with, -1: none */
     bool row;  /* varies with the outer loops (or is a reduction): not to be hoisted before them */
     int phase;
+    bool clean; /* a NaN here has no bits below those of a bf16, which makes rounding to bf16 cheaper */
 } lj_stmt;
 
 typedef struct {
@@ -91,6 +92,7 @@ typedef struct {
     int column_operand;
     lj_op column_op;
     lj_dtype column_dtype; /* each level's total is rounded to it */
+    lj_dim scratch_at;     /* byte in scratch where the parts' sums of this group begin */
 } lj_group;
 
 typedef enum { LJ_KERNEL_LOOPS, LJ_KERNEL_ARGMAX, LJ_KERNEL_SCATTER_ADD, LJ_KERNEL_UPDATE_ROWS } lj_kernel_form;
@@ -110,6 +112,7 @@ struct lj_lowered {
     int symbol_count;
     lj_group **groups;
     int group_count;
+    lj_dim scratch_bytes; /* of all groups */
     const lj_graph *graph; /* valid while lowering only */
     int single_buffer[4]; /* forms other than loops: of the operands, then of the result */
     lj_type single_types[4]; /* of that node's operands, then its result */
@@ -130,6 +133,13 @@ void lj_affine_drop(lj_affine *a, int atom);
 /* a / b when b divides a; false else. */
 bool lj_dim_divide(lj_dim a, lj_dim b, lj_dim *out);
 lj_dim lj_dims_product(const lj_dim *dims, int count);
+
+/* Column groups that keep nothing outside the rows split the rows into parts whose sums lie in scratch (LJ_COLUMN_PARTS of them). */
+static inline bool lj_group_has_scratch(const lj_group *group)
+{
+    return group->reduced_count > 0 && group->outer_count == 0;
+}
+enum { LJ_COLUMN_PARTS = 16 };
 
 /* -- merge.c: neighbouring loops become one wherever every position allows */
 void lj_group_merge_loops(lj_group *group);

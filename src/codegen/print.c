@@ -47,23 +47,46 @@ void lj_print_dim(lj_text *out, lj_dim dim)
     if (dim.factor != 1 || !*separator) lj_text_add(out, "%s%lld", separator, (long long)dim.factor);
 }
 
+/* Texts in fixed buffers have no printer to tell that memory ran out on the way. */
+static _Thread_local bool lost;
+
+void lj_print_lose(const lj_text *text)
+{
+    lost |= text->failed;
+}
+
+bool lj_print_lost(void)
+{
+    bool was = lost;
+    lost = false;
+    return was;
+}
+
 const char *lj_dim_text(lj_dim dim)
 {
     char *buffer = turn_buffer();
     lj_text text;
     lj_text_init(&text);
     lj_print_dim(&text, dim);
+    lj_print_lose(&text);
     snprintf(buffer, 1024, "%s", text.data ? text.data : "");
     lj_text_release(&text);
+    return buffer;
+}
+
+const char *lj_dim_factor(lj_dim dim)
+{
+    const char *text = lj_dim_text(dim);
+    if (!strchr(text, ' ')) return text;
+    char *buffer = turn_buffer();
+    snprintf(buffer, 1024, "(%.1000s)", text);
     return buffer;
 }
 
 static void print_atom(lj_printer *p, lj_text *out, int atom)
 {
     const lj_atom *row = &p->group->atoms[atom];
-    if (row->kind == LJ_ATOM_STATEMENT)
-        lj_text_add(out, "(int64_t)v%d", row->statement);
-    else if (row->kind == LJ_ATOM_INNER)
+    if (row->kind == LJ_ATOM_INNER)
         lj_text_add(out, "%s", p->inner_name);
     else
         lj_text_add(out, "i%d", atom);
@@ -152,11 +175,14 @@ static void express_operands(lj_printer *p, lj_text *out, const lj_stmt *stmt)
     char names[LJ_NEST_OPERANDS][16];
     const char *operands[LJ_NEST_OPERANDS];
     lj_dtype types[LJ_NEST_OPERANDS];
+    bool clean = true;
     for (int i = 0; i < stmt->operand_count; i++) {
+        const lj_stmt *operand = &p->group->stmts[stmt->operand[i]];
         snprintf(names[i], sizeof names[i], "v%d", stmt->operand[i]);
-        operands[i] = names[i], types[i] = p->group->stmts[stmt->operand[i]].dtype;
+        operands[i] = names[i], types[i] = operand->dtype;
+        clean &= operand->clean;
     }
-    lj_express_op(out, stmt->op, stmt->dtype, types, operands);
+    lj_express_op(out, stmt->op, stmt->dtype, types, operands, clean);
 }
 
 static void express(lj_printer *p, lj_text *out, const lj_stmt *stmt)
@@ -168,7 +194,7 @@ static void express(lj_printer *p, lj_text *out, const lj_stmt *stmt)
     case LJ_STMT_OP: express_operands(p, out, stmt); break;
     case LJ_STMT_INDEX:
         snprintf(text, sizeof text, "(%s)", lj_affine_text(p, stmt->at));
-        lj_express_cast(out, LJ_I64, stmt->dtype, text);
+        lj_express_cast(out, LJ_I64, stmt->dtype, text, true);
         break;
     case LJ_STMT_RANDOM: lj_text_add(out, "random_f32(k%d, %s)", (int)(stmt - p->group->stmts), lj_affine_text(p, stmt->at)); break;
     case LJ_STMT_REDUCE:
@@ -176,28 +202,46 @@ static void express(lj_printer *p, lj_text *out, const lj_stmt *stmt)
     }
 }
 
-/* An id that leads to memory is checked where it is loaded. */
-static void print_bound_checks(lj_printer *p, int statement)
+/* Ids are checked where they are loaded, against each table that they lead to. */
+static void print_ids(lj_printer *p, int statement)
 {
     for (int i = 0; i < p->group->atom_count; i++) {
         const lj_atom *atom = &p->group->atoms[i];
         if (atom->kind != LJ_ATOM_STATEMENT || atom->statement != statement) continue;
-        const char *refuse = p->dialect == LJ_DIALECT_CUDA_C ? "{ *error = 1; return; }" : "return 1;";
-        lj_print_line(p, "if ((uint64_t)v%d >= (uint64_t)(%s)) %s", statement, lj_dim_text(atom->dim), refuse);
+        if (p->dialect == LJ_DIALECT_CUDA_C) {
+            lj_print_line(p, "const int64_t i%d = checked_id((int64_t)v%d, %s, error);", i, statement, lj_dim_text(atom->dim));
+        } else {
+            lj_print_line(p, "const int64_t i%d = (int64_t)v%d;", i, statement);
+            lj_print_line(p, "if ((uint64_t)i%d >= (uint64_t)%s) return 1;", i, lj_dim_factor(atom->dim));
+        }
     }
+}
+
+/* The store of an earlier phase from which a computed element can be read back: it holds the same bits. */
+static const lj_store *reload_from(const lj_printer *p, int statement)
+{
+    const lj_stmt *stmt = &p->group->stmts[statement];
+    if (stmt->kind != LJ_STMT_OP || stmt->inner < 0 || stmt->phase >= p->phase) return NULL;
+    for (int i = 0; i < p->group->store_count; i++)
+        if (p->group->stores[i].statement == statement) return &p->group->stores[i];
+    return NULL;
 }
 
 static void print_statement(lj_printer *p, int statement)
 {
     const lj_stmt *stmt = &p->group->stmts[statement];
+    const lj_store *stored = reload_from(p, statement);
     if (p->emitted[statement]) return;
     p->emitted[statement] = true;
     if (stmt->kind == LJ_STMT_REDUCE || stmt->kind == LJ_STMT_TOTAL) return;
     lj_text text;
     lj_text_init(&text);
-    express(p, &text, stmt);
+    if (stored)
+        lj_express_load(&text, stmt->dtype, lj_place_text(p, stored->buffer, stored->at, true));
+    else
+        express(p, &text, stmt);
     lj_print_line(p, "const %s v%d = %s;", lj_register_type(stmt->dtype), statement, keep_text(p, &text));
-    print_bound_checks(p, statement);
+    print_ids(p, statement);
 }
 
 static void print_derived(lj_printer *p, int atom)
@@ -205,8 +249,8 @@ static void print_derived(lj_printer *p, int atom)
     const lj_atom *row = &p->group->atoms[atom];
     if (p->atom_done[atom]) return;
     p->atom_done[atom] = true;
-    lj_print_line(p, "const int64_t i%d = (%s) %c (%s);", atom, lj_affine_text(p, row->from), row->kind == LJ_ATOM_QUOTIENT ? '/' : '%',
-                  lj_dim_text(row->dim));
+    lj_print_line(p, "const int64_t i%d = (%s) %c %s;", atom, lj_affine_text(p, row->from), row->kind == LJ_ATOM_QUOTIENT ? '/' : '%',
+                  lj_dim_factor(row->dim));
 }
 
 /* Derived atoms that vary with the open inner loop. */
@@ -240,11 +284,39 @@ static bool is_hoisted(const lj_stmt *stmt)
     return !stmt->row && stmt->inner < 0;
 }
 
+/* Is the statement stored as it was loaded, without a turn through float? */
+static bool is_copy(const lj_stmt *stmt)
+{
+    return stmt->kind == LJ_STMT_LOAD && (stmt->dtype == LJ_BF16 || stmt->dtype == LJ_F16);
+}
+
+void lj_print_need_store(lj_printer *p, const lj_store *store)
+{
+    const lj_stmt *stmt = &p->group->stmts[store->statement];
+    if (is_copy(stmt))
+        lj_print_need_at(p, stmt->at);
+    else
+        lj_print_need(p, store->statement);
+    lj_print_need_at(p, store->at);
+}
+
+void lj_print_store_pointers(lj_printer *p, const lj_store *store)
+{
+    const lj_stmt *stmt = &p->group->stmts[store->statement];
+    if (is_copy(stmt)) lj_print_need_pointer(p, stmt->buffer, stmt->at);
+    lj_print_need_pointer(p, store->buffer, store->at);
+}
+
 void lj_print_need(lj_printer *p, int statement)
 {
     const lj_stmt *stmt = &p->group->stmts[statement];
     if (p->emitted[statement] || p->needed[statement] || stmt->kind == LJ_STMT_REDUCE || stmt->kind == LJ_STMT_TOTAL) return;
     if (stmt->inner >= 0) p->needed[statement] = true;
+    const lj_store *stored = reload_from(p, statement);
+    if (stored) {
+        lj_print_need_at(p, stored->at);
+        return;
+    }
     lj_print_need_at(p, stmt->at);
     for (int i = 0; i < stmt->operand_count; i++) lj_print_need(p, stmt->operand[i]);
     if (stmt->kind == LJ_STMT_RANDOM && !p->key_done[statement]) {
@@ -261,18 +333,24 @@ static void hoist(lj_printer *p, int statement)
     for (int i = 0; i < stmt->operand_count; i++) hoist(p, stmt->operand[i]);
 }
 
-void lj_print_hoisted(lj_printer *p)
+void lj_print_hoisted_stores(lj_printer *p)
 {
     for (int i = 0; i < p->group->store_count; i++) hoist(p, p->group->stores[i].statement);
-    if (p->group->reduced_count) hoist(p, p->group->column_operand);
+}
+
+void lj_print_hoisted_operand(lj_printer *p)
+{
+    hoist(p, p->group->column_operand);
 }
 
 void lj_print_need_pointers(lj_printer *p, int inner)
 {
     for (int i = 0; i < p->group->stmt_count; i++) {
         const lj_stmt *stmt = &p->group->stmts[i];
-        if (p->needed[i] && stmt->kind == LJ_STMT_LOAD && stmt->inner == inner)
-            lj_print_need_pointer(p, stmt->buffer, stmt->at);
+        if (!p->needed[i] || stmt->inner != inner) continue;
+        const lj_store *stored = reload_from(p, i);
+        if (stored) lj_print_need_pointer(p, stored->buffer, stored->at);
+        if (stmt->kind == LJ_STMT_LOAD) lj_print_need_pointer(p, stmt->buffer, stmt->at);
     }
 }
 
@@ -298,9 +376,14 @@ void lj_print_store(lj_printer *p, const lj_store *store)
 {
     char name[16];
     lj_text text;
+    const lj_stmt *stmt = &p->group->stmts[store->statement];
     lj_text_init(&text);
     snprintf(name, sizeof name, "v%d", store->statement);
-    lj_express_store(&text, p->group->stmts[store->statement].dtype, name);
+    if (is_copy(stmt))
+        lj_text_add(&text, "%s", lj_place_text(p, stmt->buffer, stmt->at, store->inner >= 0));
+    else
+        lj_express_store(&text, stmt->dtype, name);
+    for (int k = 0; is_copy(stmt) && k < stmt->at->count; k++) print_derived_inner(p, stmt->at->term[k].atom);
     for (int k = 0; k < store->at->count; k++) print_derived_inner(p, store->at->term[k].atom);
     lj_print_line(p, "%s = %s;", lj_place_text(p, store->buffer, store->at, store->inner >= 0), keep_text(p, &text));
 }

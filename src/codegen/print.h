@@ -21,20 +21,27 @@ typedef struct {
         lj_affine base;
     } pointer[64];
     int pointer_count;
+    int phase;              /* of the open pass */
     const char *inner_name; /* the open inner loop's variable */
 } lj_printer;
 
 /* A line: indentation, text, newline. */
 void lj_print_line(lj_printer *p, const char *format, ...) LJ_PRINTF(2, 3);
 void lj_print_dim(lj_text *out, lj_dim dim);
+/* Remembers, in this thread, that a text which is copied into a fixed buffer is not whole; lj_print_lost asks and forgets. */
+void lj_print_lose(const lj_text *text);
+bool lj_print_lost(void);
 /* "s0 * 64 * i1 + 3"; "0" when empty. An inner loop's atom is the loop's variable. */
 void lj_print_affine(lj_printer *p, lj_text *out, const lj_affine *at);
 /* Text in one of a few buffers of the thread, for use in lj_print_line. */
 const char *lj_dim_text(lj_dim dim);
+/* The same as a factor: in parentheses when it is a product. */
+const char *lj_dim_factor(lj_dim dim);
 const char *lj_affine_text(lj_printer *p, const lj_affine *at);
 
-/* Prints statements that do not vary with outer or inner loops and that the group's stores need. */
-void lj_print_hoisted(lj_printer *p);
+/* Prints statements that do not vary with outer or inner loops and that the group's stores, or a column group's operand, need. */
+void lj_print_hoisted_stores(lj_printer *p);
+void lj_print_hoisted_operand(lj_printer *p);
 /* Prints derived atoms and row statements that `statement` needs; marks the element statements among them as needed. */
 void lj_print_need(lj_printer *p, int statement);
 /* The same for a position that is not a statement's. */
@@ -49,6 +56,9 @@ void lj_print_close_loop(lj_printer *p);
 void lj_print_forget_rows(lj_printer *p);
 /* "p3[j]" or "b0[expr]". */
 const char *lj_place_text(lj_printer *p, int buffer, const lj_affine *at, bool in_loop);
+/* The same for what a store needs, and its pointers. */
+void lj_print_need_store(lj_printer *p, const lj_store *store);
+void lj_print_store_pointers(lj_printer *p, const lj_store *store);
 /* Prints a store of the open scope. */
 void lj_print_store(lj_printer *p, const lj_store *store);
 

@@ -230,7 +230,7 @@ size_t lj_model_weight_count(const lj_model_config *config)
 static void layer_weight_get(const lj_model_config *c, size_t layer, size_t nth, lj_model_weight *weight)
 {
     size_t row = 0;
-    for (; row < LAYER_WEIGHTS; row++)
+    for (; row + 1 < LAYER_WEIGHTS; row++) /* what is left for the last row is its own */
         if (present(c, layer_weights[row].when) && nth-- == 0) break;
     *weight = (lj_model_weight){.role = layer_weights[row].role,
                                 .layer = (int)layer,

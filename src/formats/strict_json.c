@@ -59,6 +59,11 @@ lj_status lj_json_load(const char *path, size_t max_bytes, json_t **out)
     return status;
 }
 
+lj_status lj_json_parse_wide(const char *where, const char *text, size_t bytes, json_t **out)
+{
+    return parse(where, text, bytes, JSON_DECODE_INT_AS_REAL, out);
+}
+
 static const char *type_name(const json_t *value)
 {
     static const char *const names[] = {"an object", "an array", "a string", "a whole number", "a number", "true", "false", "null"};

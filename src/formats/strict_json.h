@@ -15,6 +15,8 @@ enum { LJ_JSON_MAX_DEPTH = 64 };
 lj_status lj_json_parse(const char *where, const char *text, size_t bytes, json_t **out);
 /* The same for human text: strings may hold \u0000, so their readers must go by json_string_length. */
 lj_status lj_json_parse_text(const char *where, const char *text, size_t bytes, json_t **out);
+/* The same where whole numbers may be beyond 64 bits (a tokenizer_config.json's model_max_length is 10^30): all numbers are doubles. */
+lj_status lj_json_parse_wide(const char *where, const char *text, size_t bytes, json_t **out);
 /* The same from a file of at most `max_bytes`. */
 lj_status lj_json_load(const char *path, size_t max_bytes, json_t **out);
 

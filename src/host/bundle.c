@@ -1,4 +1,5 @@
-/* The support bundle: a tar file of texts, each through the redactor. What may hold secrets by its nature (home folders, key files) is never opened. */
+/* The support bundle: a tar file of texts, each through the redactor. What may hold secrets by its nature
+ * (home folders, key files) is never opened. */
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "host/doctor.h"
@@ -52,7 +53,8 @@ static void scrub_known(bundle *b, char *text)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(b->host.env, name, value) {
+    json_object_foreach(b->host.env, name, value)
+    {
         const char *secret = json_string_value(value);
         if (!secret || strlen(secret) < 5 || !lj_secret_name(b->rules, name)) continue;
         for (char *at = text; (at = strstr(at, secret)); b->removed++) memset(at, '*', strlen(secret));
@@ -87,15 +89,36 @@ static void add_environment(bundle *b)
     const char *name;
     json_t *value;
     lj_text_init(&text);
-    json_object_foreach(b->host.env, name, value) lj_text_add(&text, "%s=%s\n", name, lj_secret_name(b->rules, name) ? "[removed]" : json_string_value(value));
+    json_object_foreach(b->host.env, name, value) lj_text_add(
+        &text, "%s=%s\n", name, lj_secret_name(b->rules, name) ? "[removed]" : json_string_value(value));
     add_text(b, "environment.txt", text.data ? text.data : "");
     lj_text_release(&text);
 }
 
 static void add_files(bundle *b)
 {
-    static const char *const files[] = {"/proc/version", "/proc/cmdline", "/proc/meminfo", "/proc/self/mounts", "/proc/mounts", "/proc/self/cgroup", "/proc/self/limits", "/proc/modules", "/proc/net/dev", "/proc/net/route", "/proc/driver/nvidia/version", "/proc/driver/alixpu/version",
-                                        "/etc/os-release", "/etc/hosts", "/etc/environment", "/etc/fstab", "/etc/docker/daemon.json", "/etc/containerd/config.toml", "/etc/pip.conf", "/etc/ld.so.conf", "/etc/resolv.conf", "/etc/nccl.conf"};
+    static const char *const files[] = {"/proc/version",
+                                        "/proc/cmdline",
+                                        "/proc/meminfo",
+                                        "/proc/self/mounts",
+                                        "/proc/mounts",
+                                        "/proc/self/cgroup",
+                                        "/proc/self/limits",
+                                        "/proc/modules",
+                                        "/proc/net/dev",
+                                        "/proc/net/route",
+                                        "/proc/driver/nvidia/version",
+                                        "/proc/driver/alixpu/version",
+                                        "/etc/os-release",
+                                        "/etc/hosts",
+                                        "/etc/environment",
+                                        "/etc/fstab",
+                                        "/etc/docker/daemon.json",
+                                        "/etc/containerd/config.toml",
+                                        "/etc/pip.conf",
+                                        "/etc/ld.so.conf",
+                                        "/etc/resolv.conf",
+                                        "/etc/nccl.conf"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *text = lj_host_read(&b->host, files[i]), name[96];
         if (!text) continue;
@@ -110,7 +133,9 @@ static void add_packages(bundle *b)
     lj_text text;
     size_t i;
     lj_text_init(&text);
-    json_array_foreach(packages, i, package) lj_text_add(&text, "%s %s %s\n", lj_json_text(package, "name"), lj_json_text(package, "version"), lj_json_text(package, "site"));
+    json_array_foreach(packages, i, package)
+        lj_text_add(&text, "%s %s %s\n", lj_json_text(package, "name"), lj_json_text(package, "version"),
+                    lj_json_text(package, "site"));
     add_text(b, "python_packages.txt", text.data ? text.data : "");
     lj_text_release(&text);
     json_decref(packages);

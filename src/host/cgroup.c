@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *controller;            /* version 1's name */
+    const char *controller; /* version 1's name */
     const char *v2_file, *v1_file;
     bool (*parse)(lj_host *host, const char *folder, const char *text, int version, double *value);
 } limit_kind;
@@ -19,7 +19,8 @@ static bool parse_number(lj_host *host, const char *folder, const char *text, in
     return end != text && *value < 9e18; /* "max", and version 1's PAGE_COUNTER_MAX, are no limit */
 }
 
-/* "50000 100000" of cpu.max, or version 1's quota with its period in another file; -1 and "max" are no limit. */
+/* "50000 100000" of cpu.max, or version 1's quota with its period in another file; -1 and "max" are no limit.
+ */
 static bool parse_quota(lj_host *host, const char *folder, const char *text, int version, double *value)
 {
     double quota, period = 100000;
@@ -39,7 +40,8 @@ static const limit_kind cpu_kind = {"cpu", "cpu.max", "cpu.cfs_quota_us", parse_
 static const limit_kind tasks_kind = {"pids", "pids.max", "pids.max", parse_number};
 
 /* From mount + group up to the mount itself. */
-static void limit_climb(lj_host *host, const limit_kind *kind, const char *mount, const char *group, int version, lj_limit *limit)
+static void limit_climb(lj_host *host, const limit_kind *kind, const char *mount, const char *group,
+                        int version, lj_limit *limit)
 {
     char folder[LJ_PATH_BYTES], path[LJ_PATH_BYTES + 64];
     lj_say(folder, "%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
@@ -47,7 +49,8 @@ static void limit_climb(lj_host *host, const limit_kind *kind, const char *mount
         double value;
         lj_say(path, "%s/%s", folder, version == 2 ? kind->v2_file : kind->v1_file);
         char *text = lj_host_read_word(host, path);
-        if (text && kind->parse(host, folder, text, version, &value) && (!limit->set || value < limit->value)) {
+        if (text && kind->parse(host, folder, text, version, &value) &&
+            (!limit->set || value < limit->value)) {
             *limit = (lj_limit){.set = true, .value = value, .version = version};
             lj_say(limit->place, "%s", path);
         }
@@ -65,7 +68,8 @@ static bool names_controller(const char *list, const char *controller)
     return false;
 }
 
-static void limit_v1(lj_host *host, const limit_kind *kind, const char *list, const char *group, lj_limit *limit)
+static void limit_v1(lj_host *host, const limit_kind *kind, const char *list, const char *group,
+                     lj_limit *limit)
 {
     char mount[256];
     lj_say(mount, "/sys/fs/cgroup/%s", list);
@@ -76,7 +80,10 @@ static void limit_v1(lj_host *host, const limit_kind *kind, const char *list, co
 static lj_limit limit_find(lj_host *host, const limit_kind *kind)
 {
     lj_limit limit = {0};
-    const char *v2 = lj_host_exists(host, "/sys/fs/cgroup/cgroup.controllers") || !lj_host_is_folder(host, "/sys/fs/cgroup/unified") ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
+    const char *v2 = lj_host_exists(host, "/sys/fs/cgroup/cgroup.controllers") ||
+                             !lj_host_is_folder(host, "/sys/fs/cgroup/unified")
+                         ? "/sys/fs/cgroup"
+                         : "/sys/fs/cgroup/unified";
     char *text = lj_host_read(host, "/proc/self/cgroup"), *save = NULL;
     if (!text) text = lj_host_read(host, "/proc/1/cgroup");
     bool v1_seen = false;
@@ -85,7 +92,8 @@ static lj_limit limit_find(lj_host *host, const limit_kind *kind)
         if (!group) continue;
         *group++ = 0, list++;
         if (!*list && strncmp(line, "0", 1) == 0) limit_climb(host, kind, v2, group, 2, &limit);
-        if (names_controller(list, kind->controller)) limit_v1(host, kind, list, group, &limit), v1_seen = true;
+        if (names_controller(list, kind->controller))
+            limit_v1(host, kind, list, group, &limit), v1_seen = true;
     }
     if (!text) limit_climb(host, kind, v2, "/", 2, &limit);
     if (!limit.set && !v1_seen) limit_v1(host, kind, kind->controller, "/", &limit);
@@ -127,8 +135,11 @@ int lj_host_processors(lj_host *host)
         cpu_set_t set;
         return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
     }
-    char *text = lj_host_read(host, "/proc/self/status"), *list = text ? strstr(text, "Cpus_allowed_list:") : NULL;
-    if (list) return processors_in_list(list + strlen("Cpus_allowed_list:") + strspn(list + strlen("Cpus_allowed_list:"), " \t"));
+    char *text = lj_host_read(host, "/proc/self/status"),
+         *list = text ? strstr(text, "Cpus_allowed_list:") : NULL;
+    if (list)
+        return processors_in_list(list + strlen("Cpus_allowed_list:") +
+                                  strspn(list + strlen("Cpus_allowed_list:"), " \t"));
     int count = 0;
     text = lj_host_read(host, "/proc/cpuinfo");
     for (char *at = text; at && (at = strstr(at, "processor\t")); at++) count++;
@@ -158,7 +169,8 @@ static int number_of(lj_host *host, const char *variable)
 
 int lj_host_ranks(lj_host *host, const char **from)
 {
-    static const char *const variables[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE", "NPROC_PER_NODE"};
+    static const char *const variables[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                            "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE", "NPROC_PER_NODE"};
     *from = "--ranks";
     if (host->ranks > 0) return host->ranks;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -182,12 +194,15 @@ int lj_host_ranks(lj_host *host, const char **from)
 
 int lj_host_nodes(lj_host *host)
 {
-    static const char *const variables[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NNODES", "PET_NNODES", "GROUP_WORLD_SIZE"};
+    static const char *const variables[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NNODES", "PET_NNODES",
+                                            "GROUP_WORLD_SIZE"};
     int nodes = (int)lj_json_number(host->job, "nodes", 1);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         if (number_of(host, variables[i]) > nodes) nodes = number_of(host, variables[i]);
     int world = number_of(host, "WORLD_SIZE"), local = number_of(host, "LOCAL_WORLD_SIZE");
-    if (!world) world = number_of(host, "OMPI_COMM_WORLD_SIZE"), local = number_of(host, "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (!world)
+        world = number_of(host, "OMPI_COMM_WORLD_SIZE"),
+        local = number_of(host, "OMPI_COMM_WORLD_LOCAL_SIZE");
     if (local > 0 && world / local > nodes) nodes = world / local;
     return nodes;
 }
@@ -195,7 +210,9 @@ int lj_host_nodes(lj_host *host)
 bool lj_host_in_container(lj_host *host)
 {
     char *group = NULL;
-    if (lj_host_exists(host, "/.dockerenv") || lj_host_exists(host, "/run/.containerenv") || lj_host_env(host, "KUBERNETES_SERVICE_HOST") || lj_host_env(host, "container")) return true;
+    if (lj_host_exists(host, "/.dockerenv") || lj_host_exists(host, "/run/.containerenv") ||
+        lj_host_env(host, "KUBERNETES_SERVICE_HOST") || lj_host_env(host, "container"))
+        return true;
     group = lj_host_read(host, "/proc/1/cgroup");
     return group && (strstr(group, "/docker/") || strstr(group, "kubepods") || strstr(group, "/lxc/"));
 }

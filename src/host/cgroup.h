@@ -1,4 +1,5 @@
-/* Limits of the cgroup that a process of the view lives in, version 1 and 2, and the sizes and counts they are compared with. */
+/* Limits of the cgroup that a process of the view lives in, version 1 and 2, and the sizes and counts they
+ * are compared with. */
 #ifndef LJ_HOST_CGROUP_H
 #define LJ_HOST_CGROUP_H
 
@@ -6,17 +7,18 @@
 
 typedef struct {
     bool set;
-    double value;     /* bytes, processors, tasks */
-    char place[512];  /* the file that says so */
-    int version;      /* 1 or 2 */
+    double value;    /* bytes, processors, tasks */
+    char place[512]; /* the file that says so */
+    int version;     /* 1 or 2 */
 } lj_limit;
 
 /* The tightest limit from the process's group up to the root; set = false: none. */
-lj_limit lj_cgroup_memory(lj_host *host);  /* bytes */
-lj_limit lj_cgroup_cpu(lj_host *host);     /* processors: quota / period */
-lj_limit lj_cgroup_tasks(lj_host *host);   /* pids.max */
+lj_limit lj_cgroup_memory(lj_host *host); /* bytes */
+lj_limit lj_cgroup_cpu(lj_host *host);    /* processors: quota / period */
+lj_limit lj_cgroup_tasks(lj_host *host);  /* pids.max */
 
-/* Processors a process may use: affinity of this process, or what the tree's cpuset and /proc/cpuinfo say; 0 unknown. */
+/* Processors a process may use: affinity of this process, or what the tree's cpuset and /proc/cpuinfo say; 0
+ * unknown. */
 int lj_host_processors(lj_host *host);
 /* Value of a line "Name:   123 kB" of a file, in the unit of the file; false when it is not there. */
 bool lj_host_field(lj_host *host, const char *path, const char *name, double *value);

@@ -14,7 +14,9 @@
 
 static bool may_hang(const char *type)
 {
-    static const char *const kinds[] = {"nfs", "cifs", "smb", "ceph", "fuse", "lustre", "gluster", "gpfs", "beegfs", "9p", "virtiofs", "afs", "orangefs", "pvfs2", "cpfs", "ocfs2", "coda", "davfs", "sshfs"};
+    static const char *const kinds[] = {"nfs",  "cifs",   "smb",  "ceph",     "fuse", "lustre",   "gluster",
+                                        "gpfs", "beegfs", "9p",   "virtiofs", "afs",  "orangefs", "pvfs2",
+                                        "cpfs", "ocfs2",  "coda", "davfs",    "sshfs"};
     if (strcmp(type, "fusectl") == 0) return false;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strncmp(type, kinds[i], strlen(kinds[i])) == 0) return true;
@@ -46,7 +48,8 @@ static int probe_mount(const char *path)
 /* Refusals of access are answers; these are the errors of a server that is gone. */
 static bool means_dead(int error)
 {
-    return error == ENOTCONN || error == ESTALE || error == EIO || error == ETIMEDOUT || error == EHOSTDOWN || error == EHOSTUNREACH || error == ECONNABORTED || error == ECONNREFUSED;
+    return error == ENOTCONN || error == ESTALE || error == EIO || error == ETIMEDOUT || error == EHOSTDOWN ||
+           error == EHOSTUNREACH || error == ECONNABORTED || error == ECONNREFUSED;
 }
 
 static void mount_judge(lj_findings *out, const char *path, const char *type, int answer)
@@ -81,7 +84,10 @@ void lj_check_mounts(lj_host *host, lj_findings *out)
     }
     if (out->count) return;
     lj_finding *f = lj_find(out, lj_host_live(host) ? LJ_VERDICT_OK : LJ_VERDICT_NOT_APPLICABLE);
-    lj_say(f->found, lj_host_live(host) ? "%zu network or FUSE mount(s), all answer" : "a file tree: its mounts are not here to be asked (%zu in its table)", seen);
+    lj_say(f->found,
+           lj_host_live(host) ? "%zu network or FUSE mount(s), all answer"
+                              : "a file tree: its mounts are not here to be asked (%zu in its table)",
+           seen);
     lj_say(f->source, "/proc/self/mounts");
 }
 
@@ -96,15 +102,23 @@ static void disk_judge(lj_host *host, lj_findings *out, const char *path, json_t
     lj_say(key, "%llx", (unsigned long long)entry.st_dev);
     if (json_object_get(seen, key)) return;
     json_object_set_new(seen, key, json_true());
-    double room = (double)info.f_bavail * (double)info.f_frsize, inodes = info.f_files ? (double)info.f_favail / (double)info.f_files : 1;
-    bool read_only = info.f_flag & ST_RDONLY, few = room < lj_json_number(rule, "fail_bytes", 0) || inodes < 0.001;
+    double room = (double)info.f_bavail * (double)info.f_frsize,
+           inodes = info.f_files ? (double)info.f_favail / (double)info.f_files : 1;
+    bool read_only = info.f_flag & ST_RDONLY,
+         few = room < lj_json_number(rule, "fail_bytes", 0) || inodes < 0.001;
     bool little = room < lj_json_number(rule, "warn_bytes", 0) || inodes < 0.02;
-    lj_finding *f = lj_find(out, few && !read_only ? LJ_VERDICT_FAIL : little && !read_only ? LJ_VERDICT_WARN : LJ_VERDICT_OK);
+    lj_finding *f = lj_find(out, few && !read_only      ? LJ_VERDICT_FAIL
+                                 : little && !read_only ? LJ_VERDICT_WARN
+                                                        : LJ_VERDICT_OK);
     lj_say(f->part, "%s", path);
-    lj_say(f->found, "%s: %s free, %.0f %% of inodes free%s", path, lj_size_format(room, text, sizeof text), inodes * 100, read_only ? ", read-only" : "");
-    lj_say(f->wanted, "at least %s and 2 %% of inodes", lj_size_format(lj_json_number(rule, "warn_bytes", 0), need, sizeof need));
+    lj_say(f->found, "%s: %s free, %.0f %% of inodes free%s", path, lj_size_format(room, text, sizeof text),
+           inodes * 100, read_only ? ", read-only" : "");
+    lj_say(f->wanted, "at least %s and 2 %% of inodes",
+           lj_size_format(lj_json_number(rule, "warn_bytes", 0), need, sizeof need));
     lj_say(f->source, "statvfs; %s", lj_json_text(rule, "source"));
-    if (f->verdict != LJ_VERDICT_OK) lj_say(f->next_step, "make room there, or send checkpoints and caches elsewhere (--out, --cache, TMPDIR)");
+    if (f->verdict != LJ_VERDICT_OK)
+        lj_say(f->next_step,
+               "make room there, or send checkpoints and caches elsewhere (--out, --cache, TMPDIR)");
 }
 
 void lj_check_disk_space(lj_host *host, lj_findings *out)
@@ -142,7 +156,8 @@ static bool compiler_in(lj_host *host, char *path, size_t capacity)
 void lj_check_compiler(lj_host *host, lj_findings *out)
 {
     char path[LJ_PATH_BYTES];
-    bool there = compiler_in(host, path, sizeof path), tree = lj_host_exists(host, "/bin/sh") || lj_host_exists(host, "/usr/bin/env");
+    bool there = compiler_in(host, path, sizeof path),
+         tree = lj_host_exists(host, "/bin/sh") || lj_host_exists(host, "/usr/bin/env");
     lj_finding *f = lj_find(out, LJ_VERDICT_OK);
     lj_say(f->source, "PATH, LJPERF_CC");
     lj_say(f->wanted, "gcc or clang that compiles a small program");
@@ -156,12 +171,18 @@ void lj_check_compiler(lj_host *host, lj_findings *out)
     if (!lj_host_live(host)) return;
     lj_note(out, "%s", path);
     const char *argv[] = {path, "-x", "c", "-fsyntax-only", "-", NULL};
-    lj_program_options options = {.input = "#include <stddef.h>\n#include <math.h>\nsize_t ok(double x) { return (size_t)exp(x); }\n", .timeout_s = 0.8, .together = true};
+    lj_program_options options = {
+        .input = "#include <stddef.h>\n#include <math.h>\nsize_t ok(double x) { return (size_t)exp(x); }\n",
+        .timeout_s = 0.8,
+        .together = true};
     lj_program_result result;
     if (lj_child_program_run(argv, &options, &result) != LJ_OK) return;
     if (result.code != 0) {
         f->verdict = LJ_VERDICT_WARN;
-        lj_say(f->found, "%s does not compile a small program: %.200s", path, result.timed_out ? "no answer within 0.8 s" : result.output.data ? result.output.data : "no message");
+        lj_say(f->found, "%s does not compile a small program: %.200s", path,
+               result.timed_out     ? "no answer within 0.8 s"
+               : result.output.data ? result.output.data
+                                    : "no message");
         lj_say(f->next_step, "install the C library's headers (libc6-dev), or name another compiler (--cc)");
     }
     lj_program_release(&result);

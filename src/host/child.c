@@ -37,7 +37,8 @@ typedef struct {
     int in, out, error;
 } streams;
 
-static _Noreturn void program_exec(const char *path, const char *const *argv, const lj_program_options *o, const streams *s)
+static _Noreturn void program_exec(const char *path, const char *const *argv, const lj_program_options *o,
+                                   const streams *s)
 {
     if (s->in >= 0) dup2(s->in, 0);
     if (s->out >= 0) dup2(s->out, 1);
@@ -106,17 +107,20 @@ static int input_open(const char *text)
     return fd;
 }
 
-lj_status lj_child_program_run(const char *const *argv, const lj_program_options *options, lj_program_result *result)
+lj_status lj_child_program_run(const char *const *argv, const lj_program_options *options,
+                               lj_program_result *result)
 {
     static const lj_program_options plain = {0};
     const lj_program_options *o = options ? options : &plain;
     char path[4096];
     int out[2] = {-1, -1}, error[2] = {-1, -1};
-    if (!lj_program_find(argv[0], path, sizeof path)) return lj_fail(LJ_ERR_NOT_FOUND, "program %s: not on PATH; install it", argv[0]);
+    if (!lj_program_find(argv[0], path, sizeof path))
+        return lj_fail(LJ_ERR_NOT_FOUND, "program %s: not on PATH; install it", argv[0]);
     *result = (lj_program_result){0};
     lj_text_init(&result->output), lj_text_init(&result->errors);
     streams s = {input_open(o->input), -1, -1};
-    if (!o->passthrough && (pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0)) return lj_fail_errno("pipe for", argv[0]);
+    if (!o->passthrough && (pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0))
+        return lj_fail_errno("pipe for", argv[0]);
     s.out = out[1], s.error = o->together ? out[1] : error[1];
     pid_t pid = fork();
     if (pid < 0) return lj_fail_errno("process for", argv[0]);
@@ -152,7 +156,8 @@ int lj_probe(int (*probe)(const char *argument), const char *argument, double ti
     struct pollfd wait = {fds[0], POLLIN, 0};
     unsigned char value = 0;
     int answer = -1;
-    if (pid > 0 && poll(&wait, 1, (int)(timeout_s * 1000)) > 0 && read(fds[0], &value, 1) == 1) answer = value;
+    if (pid > 0 && poll(&wait, 1, (int)(timeout_s * 1000)) > 0 && read(fds[0], &value, 1) == 1)
+        answer = value;
     close(fds[0]);
     if (pid > 0 && answer < 0) kill(pid, SIGKILL);
     if (pid > 0) (void)waitpid(pid, NULL, WNOHANG);

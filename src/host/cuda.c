@@ -14,10 +14,13 @@ lj_card_class lj_card_class_of(lj_host *host, const char *name)
     static const struct {
         const char *word;
         lj_card_class value;
-    } words[] = {{"consumer", LJ_CARDS_CONSUMER}, {"workstation", LJ_CARDS_WORKSTATION}, {"data-centre", LJ_CARDS_DATA_CENTRE}};
+    } words[] = {{"consumer", LJ_CARDS_CONSUMER},
+                 {"workstation", LJ_CARDS_WORKSTATION},
+                 {"data-centre", LJ_CARDS_DATA_CENTRE}};
     json_t *rows = lj_json_at(lj_rules(host, "gpus"), "classes"), *row;
     size_t i;
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         if (!lj_host_pattern_find(lj_json_text(row, "pattern"), name, NULL, 0)) continue;
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             if (strcmp(lj_json_text(row, "class"), words[k].word) == 0) return words[k].value;
@@ -40,7 +43,8 @@ static void driver_look(lj_host *host, lj_cuda_view *view)
     json_t *places = lj_json_at(lj_rules(host, "nvidia"), "driver_files"), *place;
     size_t i;
     lj_json_join(places, 8, view->looked_at, sizeof view->looked_at);
-    json_array_foreach(places, i, place) {
+    json_array_foreach(places, i, place)
+    {
         char *text = lj_host_read(host, json_string_value(place));
         if (!text || !lj_version_find(text, view->driver, sizeof view->driver)) continue;
         if (lj_version_major(view->driver) == 0) { /* "0.0" is how some tools write "unknown" */
@@ -57,8 +61,10 @@ static void cards_look(lj_host *host, lj_cuda_view *view)
 {
     json_t *files = lj_host_glob(host, "/proc/driver/nvidia/gpus/*/information"), *file;
     size_t i;
-    json_array_foreach(files, i, file) {
-        char *text = lj_host_read(host, json_string_value(file)), *model = text ? strcasestr(text, "model:") : NULL;
+    json_array_foreach(files, i, file)
+    {
+        char *text = lj_host_read(host, json_string_value(file)),
+             *model = text ? strcasestr(text, "model:") : NULL;
         if (!model) continue;
         model += 6;
         model += strspn(model, " \t");
@@ -78,7 +84,8 @@ static bool pci_has(lj_host *host, const char *vendor, const char *class_prefix)
     json_t *files = lj_host_glob(host, "/sys/bus/pci/devices/*/vendor"), *file;
     size_t i;
     bool found = false;
-    json_array_foreach(files, i, file) {
+    json_array_foreach(files, i, file)
+    {
         const char *path = json_string_value(file);
         char class_path[LJ_PATH_BYTES];
         char *word = lj_host_read_word(host, path);
@@ -93,8 +100,9 @@ static bool pci_has(lj_host *host, const char *vendor, const char *class_prefix)
 
 static bool hardware_look(lj_host *host, const lj_cuda_view *view)
 {
-    return *view->driver || json_array_size(view->cards) || lj_host_exists(host, "/dev/nvidia0") || lj_host_exists(host, "/dev/nvidiactl") ||
-           lj_host_exists(host, "/proc/driver/nvidia") || pci_has(host, "0x10de", "0x03");
+    return *view->driver || json_array_size(view->cards) || lj_host_exists(host, "/dev/nvidia0") ||
+           lj_host_exists(host, "/dev/nvidiactl") || lj_host_exists(host, "/proc/driver/nvidia") ||
+           pci_has(host, "0x10de", "0x03");
 }
 
 static bool seen_path(const json_t *rows, const char *path)
@@ -112,7 +120,8 @@ static void libraries_look(lj_host *host, const char *folder_pattern, const char
     lj_say(pattern, "%s/%s", folder_pattern, name_pattern);
     json_t *files = lj_host_glob(host, pattern), *file;
     size_t i;
-    json_array_foreach(files, i, file) {
+    json_array_foreach(files, i, file)
+    {
         lj_host_final(host, json_string_value(file), final, sizeof final);
         if (seen_path(out, final) || !lj_host_exists(host, final)) continue;
         json_array_append_new(out, json_pack("{s:o}", "path", lj_json_string(final)));
@@ -124,8 +133,10 @@ static void compat_look(lj_host *host, lj_cuda_view *view)
 {
     json_t *folders = lj_json_at(lj_rules(host, "nvidia"), "compat_folders"), *folder, *row;
     size_t i;
-    json_array_foreach(folders, i, folder) libraries_look(host, json_string_value(folder), "libcuda.so*", view->compat);
-    json_array_foreach(view->compat, i, row) {
+    json_array_foreach(folders, i, folder)
+        libraries_look(host, json_string_value(folder), "libcuda.so*", view->compat);
+    json_array_foreach(view->compat, i, row)
+    {
         char version[48], where[LJ_PATH_BYTES];
         lj_library_version(lj_json_text(row, "path"), version, sizeof version);
         lj_say(where, "%s", lj_json_text(row, "path"));
@@ -142,12 +153,17 @@ void lj_file_owner(lj_host *host, const char *path, char *out, size_t capacity)
     json_t *lists = lj_host_glob(host, "/var/lib/dpkg/info/*.list"), *list;
     size_t i;
     bool found = false;
-    json_array_foreach(lists, i, list) {
+    json_array_foreach(lists, i, list)
+    {
         const char *file = json_string_value(list), *name = strrchr(file, '/') + 1;
-        bool likely = strstr(name, "cuda") || strstr(name, "nvidia") || strstr(name, "cudnn") || strstr(name, "nccl") || strstr(name, "cublas");
+        bool likely = strstr(name, "cuda") || strstr(name, "nvidia") || strstr(name, "cudnn") ||
+                      strstr(name, "nccl") || strstr(name, "cublas");
         char *text = likely ? lj_host_read(host, file) : NULL, *at = text ? strstr(text, path) : NULL;
         if (!at || (at[strlen(path)] != '\n' && at[strlen(path)])) continue;
-        snprintf(out, capacity, "Debian package %.*s", (int)strcspn(name, ":") < (int)strlen(name) - 5 ? (int)strcspn(name, ":") : (int)strlen(name) - 5, name);
+        snprintf(out, capacity, "Debian package %.*s",
+                 (int)strcspn(name, ":") < (int)strlen(name) - 5 ? (int)strcspn(name, ":")
+                                                                 : (int)strlen(name) - 5,
+                 name);
         found = true;
         break;
     }
@@ -155,22 +171,27 @@ void lj_file_owner(lj_host *host, const char *path, char *out, size_t capacity)
     if (found) return;
     const char *toolkit = strstr(path, "/cuda-");
     if (toolkit)
-        snprintf(out, capacity, "CUDA toolkit folder %.*s", (int)(toolkit - path) + 1 + (int)strcspn(toolkit + 1, "/"), path);
+        snprintf(out, capacity, "CUDA toolkit folder %.*s",
+                 (int)(toolkit - path) + 1 + (int)strcspn(toolkit + 1, "/"), path);
     else if (strncmp(path, "/opt/conda/", 11) == 0)
         snprintf(out, capacity, "conda environment /opt/conda");
     else
         snprintf(out, capacity, "no package");
 }
 
-/* "libcudart.so.12.4.127", "libcudart-9335f6a2.so.12" -> major 12; a JSON file of the toolkit can say the rest. */
+/* "libcudart.so.12.4.127", "libcudart-9335f6a2.so.12" -> major 12; a JSON file of the toolkit can say the
+ * rest. */
 static void runtimes_look(lj_host *host, lj_cuda_view *view)
 {
     json_t *folders = lj_json_at(lj_rules(host, "nvidia"), "runtime_folders"), *folder, *row;
     size_t i, k;
-    json_array_foreach(folders, i, folder) libraries_look(host, json_string_value(folder), "libcudart.so.*", view->runtimes);
+    json_array_foreach(folders, i, folder)
+        libraries_look(host, json_string_value(folder), "libcudart.so.*", view->runtimes);
     json_t *sites = lj_python_sites(host);
-    static const char *const inside[] = {"nvidia/cuda_runtime/lib", "nvidia/cu*/lib", "torch/lib", "*.libs", "tensorrt_libs", "*/lib", "*/libs"};
-    json_array_foreach(sites, i, folder) {
+    static const char *const inside[] = {"nvidia/cuda_runtime/lib", "nvidia/cu*/lib", "torch/lib", "*.libs",
+                                         "tensorrt_libs",           "*/lib",          "*/libs"};
+    json_array_foreach(sites, i, folder)
+    {
         for (k = 0; k < sizeof inside / sizeof *inside; k++) {
             char pattern[LJ_PATH_BYTES];
             lj_say(pattern, "%s/%s", json_string_value(folder), inside[k]);
@@ -178,7 +199,8 @@ static void runtimes_look(lj_host *host, lj_cuda_view *view)
         }
     }
     json_decref(sites);
-    json_array_foreach(view->runtimes, i, row) {
+    json_array_foreach(view->runtimes, i, row)
+    {
         char version[48], owner[256];
         const char *path = lj_json_text(row, "path"), *so = strstr(path, ".so.");
         lj_library_version(path, version, sizeof version);
@@ -203,8 +225,9 @@ static bool runtime_from_libraries(lj_cuda_view *view)
 {
     size_t i;
     json_t *row, *best = NULL;
-    json_array_foreach(view->runtimes, i, row)
-        if (!best || lj_version_compare(lj_json_text(row, "version"), lj_json_text(best, "version")) > 0) best = row;
+    json_array_foreach(view->runtimes, i,
+                       row) if (!best || lj_version_compare(lj_json_text(row, "version"),
+                                                            lj_json_text(best, "version")) > 0) best = row;
     if (!best) return false;
     const char *version = lj_json_text(best, "version"), *dot = strchr(version, '.');
     if (!dot) return false; /* only a major: another source may know more */
@@ -220,7 +243,8 @@ static bool runtime_from_files(lj_host *host, lj_cuda_view *view)
     for (size_t i = 0; i < 2; i++) {
         char *text = lj_host_read(host, files[i]), *cuda = text ? strstr(text, "\"cuda\"") : NULL;
         char *at = cuda ? strstr(cuda, "\"version\"") : text;
-        if (at && lj_version_find(at, version, sizeof version) && runtime_from(view, version, files[i])) return true;
+        if (at && lj_version_find(at, version, sizeof version) && runtime_from(view, version, files[i]))
+            return true;
     }
     return false;
 }
@@ -230,26 +254,31 @@ static bool runtime_from_python(lj_host *host, lj_cuda_view *view)
     json_t *sites = lj_python_sites(host), *site;
     size_t i;
     bool found = false;
-    json_array_foreach(sites, i, site) {
+    json_array_foreach(sites, i, site)
+    {
         char path[LJ_PATH_BYTES], version[48];
         lj_say(path, "%s/torch/version.py", json_string_value(site));
         char *text = lj_host_read(host, path), *at = text ? strstr(text, "cuda") : NULL;
         char *quote = at ? strchr(at, '\'') : NULL;
-        if (quote && (!strchr(at, '\n') || quote < strchr(at, '\n')) && lj_version_find(quote, version, sizeof version)) found = runtime_from(view, version, path);
+        if (quote && (!strchr(at, '\n') || quote < strchr(at, '\n')) &&
+            lj_version_find(quote, version, sizeof version))
+            found = runtime_from(view, version, path);
         if (found) break;
     }
     json_decref(sites);
     return found;
 }
 
-/* Major-only libcudart ("libcudart.so.12" without a longer name) and compat folders' names are the last resort. */
+/* Major-only libcudart ("libcudart.so.12" without a longer name) and compat folders' names are the last
+ * resort. */
 static bool runtime_from_names(lj_host *host, lj_cuda_view *view)
 {
     json_t *folders = lj_host_glob(host, "/usr/local/cuda-*.*");
     size_t i;
     json_t *folder;
     bool found = false;
-    json_array_foreach(folders, i, folder) found |= runtime_from(view, strrchr(json_string_value(folder), '-') + 1, json_string_value(folder));
+    json_array_foreach(folders, i, folder) found |=
+        runtime_from(view, strrchr(json_string_value(folder), '-') + 1, json_string_value(folder));
     json_decref(folders);
     if (found) return true;
     json_t *row = json_array_get(view->runtimes, 0);
@@ -258,9 +287,11 @@ static bool runtime_from_names(lj_host *host, lj_cuda_view *view)
 
 static void runtime_look(lj_host *host, lj_cuda_view *view)
 {
-    const char *wanted = lj_json_text_at(host->manifest, "requires.cuda"), *variable = lj_host_env(host, "CUDA_VERSION");
+    const char *wanted = lj_json_text_at(host->manifest, "requires.cuda"),
+               *variable = lj_host_env(host, "CUDA_VERSION");
     if (runtime_from(view, wanted, "the image's manifest")) return;
-    if (runtime_from_libraries(view) || runtime_from_files(host, view) || runtime_from_python(host, view)) return;
+    if (runtime_from_libraries(view) || runtime_from_files(host, view) || runtime_from_python(host, view))
+        return;
     if (variable && runtime_from(view, variable, "CUDA_VERSION")) return;
     (void)runtime_from_names(host, view);
 }
@@ -271,12 +302,15 @@ static void loaded_look(lj_host *host, lj_cuda_view *view)
     size_t i;
     if (!lj_loader_resolve(host, "libcuda.so.1", &view->loaded)) return;
     lj_library_version(view->loaded.final, view->loaded_version, sizeof view->loaded_version);
-    json_array_foreach(view->compat, i, row) {
+    json_array_foreach(view->compat, i, row)
+    {
         if (strcmp(lj_json_text(row, "path"), view->loaded.final) != 0) continue;
         view->loaded_is_compat = true;
         if (!*view->loaded_version) lj_say(view->loaded_version, "%s", lj_json_text(row, "version"));
     }
-    if (strstr(view->loaded.final, "/compat/") || strstr(view->loaded.path, "/compat/") || strstr(view->loaded.path, "cuda-compat")) view->loaded_is_compat = true;
+    if (strstr(view->loaded.final, "/compat/") || strstr(view->loaded.path, "/compat/") ||
+        strstr(view->loaded.path, "cuda-compat"))
+        view->loaded_is_compat = true;
 }
 
 void lj_cuda_look(lj_host *host, lj_cuda_view *view)

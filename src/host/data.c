@@ -12,7 +12,8 @@
 
 extern char **environ;
 
-static const char *const rule_files[] = {"nvidia", "gpus", "cuda_errors", "environment", "kernel_log", "limits", "accelerators", "secrets", "network"};
+static const char *const rule_files[] = {"nvidia", "gpus",         "cuda_errors", "environment", "kernel_log",
+                                         "limits", "accelerators", "secrets",     "network",     "conflicts"};
 
 static const char *data_place(const char *data_dir, int index)
 {
@@ -29,8 +30,9 @@ lj_status lj_data_path(const char *data_dir, const char *name, char *out, size_t
         snprintf(out, capacity, "%s/%s", place, name);
         if (access(out, R_OK) == 0) return LJ_OK;
     }
-    return lj_fail(LJ_ERR_NOT_FOUND, "data file %s: looked in %s%s%s and %s; install ljperf or give --data-dir", name, data_dir ? data_dir : "",
-                   data_dir && *data_dir ? ", " : "", LJ_DATA_DIR, LJ_SOURCE_DATA_DIR);
+    return lj_fail(
+        LJ_ERR_NOT_FOUND, "data file %s: looked in %s%s%s and %s; install ljperf or give --data-dir", name,
+        data_dir ? data_dir : "", data_dir && *data_dir ? ", " : "", LJ_DATA_DIR, LJ_SOURCE_DATA_DIR);
 }
 
 static bool has_ending(const char *text, const char *ending)
@@ -51,7 +53,8 @@ json_t *lj_data_list(const char *data_dir, const char *folder)
         lj_host plain = {.root = ""};
         json_t *names = lj_host_list(&plain, where), *entry;
         size_t k;
-        json_array_foreach(names, k, entry) {
+        json_array_foreach(names, k, entry)
+        {
             const char *file = json_string_value(entry);
             if (!has_ending(file, ".yaml") || json_object_get(seen, file)) continue;
             json_object_set_new(seen, file, json_sprintf("%s/%s", where, file));
@@ -70,7 +73,8 @@ json_t *lj_rules(const lj_host *host, const char *stem)
 
 lj_status lj_host_init(lj_host *host, const char *root, const char *data_dir)
 {
-    *host = (lj_host){.root = root && strcmp(root, "/") != 0 ? root : "", .data_dir = data_dir ? data_dir : ""};
+    *host =
+        (lj_host){.root = root && strcmp(root, "/") != 0 ? root : "", .data_dir = data_dir ? data_dir : ""};
     lj_arena_init(&host->arena, "host view");
     host->rules = json_object();
     host->env = json_object();
@@ -138,23 +142,27 @@ static void env_from_lines(lj_host *host, const char *path)
         size_t length = strlen(line);
         char *equals = strchr(line, '=');
         if (*line == '#' || !equals) continue;
-        if (length && equals[1] == '"' && line[length - 1] == '"') line[length - 1] = 0, memmove(equals + 1, equals + 2, strlen(equals + 2) + 1);
+        if (length && equals[1] == '"' && line[length - 1] == '"')
+            line[length - 1] = 0, memmove(equals + 1, equals + 2, strlen(equals + 2) + 1);
         env_add(host->env, line);
     }
 }
 
-/* DIR/rootfs beside DIR/config.json is an OCI bundle; a bare tree may carry config.json of an image (config.Env) too. */
+/* DIR/rootfs beside DIR/config.json is an OCI bundle; a bare tree may carry config.json of an image
+ * (config.Env) too. */
 static void env_from_oci(lj_host *host)
 {
     char path[2 * LJ_PATH_BYTES], rootfs[2 * LJ_PATH_BYTES];
     struct stat info;
     lj_say(path, "%s/config.json", host->root);
-    json_t *config = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? json_load_file(path, 0, NULL) : NULL, *entry;
+    json_t *config = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? json_load_file(path, 0, NULL) : NULL,
+           *entry;
     if (!config) return;
     json_t *list = lj_json_at(config, "process.env");
     if (!list) list = lj_json_at(config, "config.Env");
     size_t i;
-    json_array_foreach(list, i, entry) if (json_is_string(entry)) env_add(host->env, json_string_value(entry));
+    json_array_foreach(list, i, entry) if (json_is_string(entry))
+        env_add(host->env, json_string_value(entry));
     json_decref(config);
     host->env_source = "config.json";
     lj_say(rootfs, "%s/rootfs", host->root);
@@ -169,7 +177,8 @@ void lj_host_load_env(lj_host *host)
         return;
     }
     env_from_oci(host);
-    if (env_from_proc(host, "/proc/self/environ") || env_from_proc(host, "/proc/1/environ")) host->env_source = "/proc/*/environ";
+    if (env_from_proc(host, "/proc/self/environ") || env_from_proc(host, "/proc/1/environ"))
+        host->env_source = "/proc/*/environ";
     if (!*host->env_source) host->env_source = "/etc/environment";
     env_from_lines(host, "/etc/environment");
 }
@@ -231,7 +240,8 @@ bool lj_json_holds(const json_t *array, const char *text)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(array, i, item) if (json_is_string(item) && strcmp(json_string_value(item), text) == 0) return true;
+    json_array_foreach(array, i, item) if (json_is_string(item) &&
+                                           strcmp(json_string_value(item), text) == 0) return true;
     return false;
 }
 
@@ -240,9 +250,11 @@ const char *lj_json_join(const json_t *array, size_t max, char *out, size_t capa
     size_t i, used = 0, count = json_array_size(array);
     json_t *item;
     if (capacity) *out = 0;
-    json_array_foreach(array, i, item) {
+    json_array_foreach(array, i, item)
+    {
         if (i == max || used + 1 >= capacity) break;
-        used += (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "", json_is_string(item) ? json_string_value(item) : "?");
+        used += (size_t)snprintf(out + used, capacity - used, "%s%s", i ? ", " : "",
+                                 json_is_string(item) ? json_string_value(item) : "?");
     }
     if (i < count && used < capacity) snprintf(out + used, capacity - used, " and %zu more", count - i);
     return out;

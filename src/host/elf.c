@@ -50,10 +50,12 @@ static lj_status header_read(image *im, lj_elf *elf)
     const void *start = at(im, 0, sizeof h);
     if (!start) return lj_fail(LJ_ERR_FORMAT, "%s: %zu bytes are no ELF file", im->name, im->bytes);
     memcpy(&h, start, sizeof h);
-    if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB)
+    if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
+        h.e_ident[EI_DATA] != ELFDATA2LSB)
         return lj_fail(LJ_ERR_FORMAT, "%s: not a 64-bit little-endian ELF file", im->name);
     im->headers = at(im, h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr));
-    if (!im->headers || h.e_phentsize != sizeof(Elf64_Phdr)) return lj_fail(LJ_ERR_FORMAT, "%s: program headers outside the file", im->name);
+    if (!im->headers || h.e_phentsize != sizeof(Elf64_Phdr))
+        return lj_fail(LJ_ERR_FORMAT, "%s: program headers outside the file", im->name);
     im->header_count = h.e_phnum;
     elf->machine = h.e_machine;
     return LJ_OK;
@@ -158,12 +160,14 @@ lj_status lj_elf_read(const char *path, lj_elf *elf)
     lj_mapped_file file;
     LJ_TRY(lj_mapped_file_init(&file, path));
     image im = {.data = file.data, .bytes = file.bytes, .name = path};
-    lj_elf read = {.needed = json_array(), .paths = json_array(), .versions = json_array(), .defined = json_array()};
+    lj_elf read = {
+        .needed = json_array(), .paths = json_array(), .versions = json_array(), .defined = json_array()};
     lj_status status = header_read(&im, &read);
     if (status == LJ_OK) {
         dynamic d = {0};
         dynamic_read(&im, &d);
-        for (size_t i = 0; i < d.needed_count; i++) lj_json_append_text(read.needed, string_at(&im, d.needed[i]));
+        for (size_t i = 0; i < d.needed_count; i++)
+            lj_json_append_text(read.needed, string_at(&im, d.needed[i]));
         if (d.soname) lj_say(read.soname, "%s", string_at(&im, d.soname));
         if (d.runpath || d.rpath) paths_split(string_at(&im, d.runpath ? d.runpath : d.rpath), read.paths);
         versions_needed(&im, &d, read.versions);
@@ -184,4 +188,47 @@ void lj_elf_release(lj_elf *elf)
     json_decref(elf->versions);
     json_decref(elf->defined);
     *elf = (lj_elf){0};
+}
+
+static const void *section(const image *im, const Elf64_Ehdr *h, size_t index, Elf64_Shdr *out)
+{
+    const void *start = index < h->e_shnum ? at(im, h->e_shoff + index * sizeof *out, sizeof *out) : NULL;
+    if (start) memcpy(out, start, sizeof *out);
+    return start;
+}
+
+static void table_walk(const image *im, const Elf64_Shdr *table, const Elf64_Shdr *names, bool defined,
+                       void (*each)(void *, const char *), void *user)
+{
+    image strings = *im;
+    strings.strings = names->sh_offset, strings.strings_bytes = names->sh_size;
+    for (uint64_t i = 0; i < table->sh_size / sizeof(Elf64_Sym); i++) {
+        Elf64_Sym symbol;
+        const void *start = at(im, table->sh_offset + i * sizeof symbol, sizeof symbol);
+        if (!start) return;
+        memcpy(&symbol, start, sizeof symbol);
+        bool here = symbol.st_shndx != SHN_UNDEF;
+        if (here != defined || (!here && ELF64_ST_BIND(symbol.st_info) == STB_WEAK)) continue;
+        each(user, string_at(&strings, symbol.st_name));
+    }
+}
+
+lj_status lj_elf_symbols(const char *path, bool defined, void (*each)(void *user, const char *name),
+                         void *user)
+{
+    lj_mapped_file file;
+    LJ_TRY(lj_mapped_file_init(&file, path));
+    image im = {.data = file.data, .bytes = file.bytes, .name = path};
+    lj_elf unused = {0};
+    Elf64_Ehdr h;
+    Elf64_Shdr table, names;
+    lj_status status = header_read(&im, &unused);
+    if (status == LJ_OK) {
+        memcpy(&h, im.data, sizeof h);
+        for (size_t i = 0; h.e_shentsize == sizeof table && i < h.e_shnum && section(&im, &h, i, &table); i++)
+            if (table.sh_type == SHT_DYNSYM && section(&im, &h, table.sh_link, &names))
+                table_walk(&im, &table, &names, defined, each, user);
+    }
+    lj_mapped_file_release(&file);
+    return status;
 }

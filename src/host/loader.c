@@ -8,8 +8,14 @@
 
 enum { MAX_INCLUDES = 8 };
 
-static const char *const default_folders[] = {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-                                              "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+static const char *const default_folders[] = {"/lib/x86_64-linux-gnu",
+                                              "/usr/lib/x86_64-linux-gnu",
+                                              "/lib/aarch64-linux-gnu",
+                                              "/usr/lib/aarch64-linux-gnu",
+                                              "/lib64",
+                                              "/usr/lib64",
+                                              "/lib",
+                                              "/usr/lib"};
 
 static void conf_read(lj_host *host, const char *path, int depth, json_t *out)
 {
@@ -52,8 +58,9 @@ static uint32_t read_u32(const uint8_t *at)
     return value;
 }
 
-/* glibc's cache: magic "glibc-ld.so.cache1.1", counts, then 24-byte entries {flags, key, value, osversion, hwcap} whose key and value
- * are offsets from the header. An old-format table may stand before it. Everything is checked against the file's size. */
+/* glibc's cache: magic "glibc-ld.so.cache1.1", counts, then 24-byte entries {flags, key, value, osversion,
+ * hwcap} whose key and value are offsets from the header. An old-format table may stand before it. Everything
+ * is checked against the file's size. */
 static const uint8_t *cache_header(const lj_mapped_file *file)
 {
     static const char magic[] = "glibc-ld.so.cache1.1", old[] = "ld.so-1.7.0";
@@ -76,9 +83,12 @@ static json_t *cache_entries(const lj_mapped_file *file)
     for (size_t i = 0; i < count; i++) {
         const uint8_t *entry = header + 48 + 24 * i;
         size_t key = read_u32(entry + 4), value = read_u32(entry + 8);
-        if (key >= room || value >= room || !memchr(header + key, 0, room - key) || !memchr(header + value, 0, room - value)) continue;
-        json_array_append_new(out, json_pack("{s:o, s:o}", "soname", lj_json_string((const char *)header + key), "path",
-                                             lj_json_string((const char *)header + value)));
+        if (key >= room || value >= room || !memchr(header + key, 0, room - key) ||
+            !memchr(header + value, 0, room - value))
+            continue;
+        json_array_append_new(out,
+                              json_pack("{s:o, s:o}", "soname", lj_json_string((const char *)header + key),
+                                        "path", lj_json_string((const char *)header + value)));
     }
     return out;
 }
@@ -87,7 +97,8 @@ json_t *lj_loader_cache(lj_host *host)
 {
     char full[2 * LJ_PATH_BYTES];
     lj_mapped_file file;
-    if (lj_mapped_file_init(&file, lj_host_path(host, "/etc/ld.so.cache", full, sizeof full)) != LJ_OK) return NULL;
+    if (lj_mapped_file_init(&file, lj_host_path(host, "/etc/ld.so.cache", full, sizeof full)) != LJ_OK)
+        return NULL;
     json_t *entries = cache_entries(&file);
     lj_mapped_file_release(&file);
     return entries;
@@ -104,7 +115,8 @@ json_t *lj_loader_folders(lj_host *host)
     return folders;
 }
 
-static bool take(lj_host *host, const char *folder, const char *soname, const char *why, bool pinned, lj_resolved *out)
+static bool take(lj_host *host, const char *folder, const char *soname, const char *why, bool pinned,
+                 lj_resolved *out)
 {
     char path[1024];
     lj_say(path, "%s/%s", folder, soname);
@@ -120,7 +132,8 @@ static bool from_variable(lj_host *host, const char *soname, lj_resolved *out)
 {
     const char *value = lj_host_env(host, "LD_LIBRARY_PATH");
     char *copy = lj_arena_strdup(&host->arena, value ? value : ""), *save = NULL;
-    for (char *folder = copy ? strtok_r(copy, ":;", &save) : NULL; folder; folder = strtok_r(NULL, ":;", &save))
+    for (char *folder = copy ? strtok_r(copy, ":;", &save) : NULL; folder;
+         folder = strtok_r(NULL, ":;", &save))
         if (take(host, folder, soname, "LD_LIBRARY_PATH", true, out)) return true;
     return false;
 }
@@ -129,7 +142,8 @@ static bool from_cache(const json_t *cache, lj_host *host, const char *soname, l
 {
     size_t i;
     json_t *row;
-    json_array_foreach(cache, i, row) {
+    json_array_foreach(cache, i, row)
+    {
         char folder[1024];
         if (strcmp(lj_json_text(row, "soname"), soname) != 0) continue;
         lj_say(folder, "%s", lj_json_text(row, "path"));
@@ -146,7 +160,8 @@ static bool from_conf(lj_host *host, const char *soname, lj_resolved *out)
     json_t *conf = lj_loader_conf(host), *row;
     size_t i;
     bool found = false;
-    json_array_foreach(conf, i, row) {
+    json_array_foreach(conf, i, row)
+    {
         found = take(host, lj_json_text(row, "folder"), soname, lj_json_text(row, "file"), true, out);
         if (found) break;
     }
@@ -164,8 +179,10 @@ bool lj_loader_resolve(lj_host *host, const char *soname, lj_resolved *out)
     for (size_t i = 0; !found && i < sizeof default_folders / sizeof *default_folders; i++)
         found = take(host, default_folders[i], soname, "default folder", false, out);
     for (size_t i = 0; found && i < sizeof default_folders / sizeof *default_folders; i++)
-        if (strncmp(out->path, default_folders[i], strlen(default_folders[i])) == 0 && out->path[strlen(default_folders[i])] == '/' &&
-            !strchr(out->path + strlen(default_folders[i]) + 1, '/') && strcmp(out->why, "/etc/ld.so.cache") == 0)
+        if (strncmp(out->path, default_folders[i], strlen(default_folders[i])) == 0 &&
+            out->path[strlen(default_folders[i])] == '/' &&
+            !strchr(out->path + strlen(default_folders[i]) + 1, '/') &&
+            strcmp(out->why, "/etc/ld.so.cache") == 0)
             out->pinned = false; /* a default folder's entry of the cache pins nothing */
     return found;
 }

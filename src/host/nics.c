@@ -15,7 +15,8 @@ static bool is_local(lj_host *host, const char *name)
 {
     json_t *patterns = lj_json_at(lj_rules(host, "network"), "local"), *pattern;
     size_t i;
-    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL, 0)) return true;
+    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL,
+                                                                      0)) return true;
     return false;
 }
 
@@ -49,7 +50,8 @@ static void live_state(const char *name, bool *up, int *mtu)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return;
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
-    if (ioctl(fd, SIOCGIFFLAGS, &request) == 0) *up = (request.ifr_flags & IFF_UP) && ((request.ifr_flags & IFF_RUNNING) || strcmp(name, "lo") == 0);
+    if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
+        *up = (request.ifr_flags & IFF_UP) && ((request.ifr_flags & IFF_RUNNING) || strcmp(name, "lo") == 0);
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (ioctl(fd, SIOCGIFMTU, &request) == 0) *mtu = request.ifr_mtu;
     close(fd);
@@ -57,7 +59,8 @@ static void live_state(const char *name, bool *up, int *mtu)
 
 static void tree_state(lj_host *host, const char *name, bool *up, int *mtu)
 {
-    char *state = net_word(host, name, "operstate"), *flags = net_word(host, name, "flags"), *size = net_word(host, name, "mtu"), *carrier = net_word(host, name, "carrier");
+    char *state = net_word(host, name, "operstate"), *flags = net_word(host, name, "flags"),
+         *size = net_word(host, name, "mtu"), *carrier = net_word(host, name, "carrier");
     *up = !state || strcmp(state, "down") != 0;
     if (flags && !state) *up = strtol(flags, NULL, 16) & IFF_UP;
     if (carrier && strcmp(carrier, "0") == 0 && strcmp(name, "lo") != 0) *up = false;
@@ -85,12 +88,14 @@ static void live_addresses(json_t *nics)
         inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "/%d", prefix_length(mask.sin_addr.s_addr));
-        json_array_foreach(nics, i, nic) if (strcmp(lj_json_text(nic, "name"), a->ifa_name) == 0) lj_json_append_text(json_object_get(nic, "addresses"), text);
+        json_array_foreach(nics, i, nic) if (strcmp(lj_json_text(nic, "name"), a->ifa_name) == 0)
+            lj_json_append_text(json_object_get(nic, "addresses"), text);
     }
     freeifaddrs(list);
 }
 
-/* The network (host order) and prefix of an interface's rows of /proc/net/route; columns: Iface Destination Gateway ... Mask. */
+/* The network (host order) and prefix of an interface's rows of /proc/net/route; columns: Iface Destination
+ * Gateway ... Mask. */
 typedef struct {
     char name[32];
     uint32_t network, mask;
@@ -103,7 +108,9 @@ static size_t routes_read(lj_host *host, route *routes, size_t capacity)
     for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
         char name[32];
         unsigned destination, mask;
-        if (sscanf(line, "%31s %x %*x %*x %*d %*d %*d %x", name, &destination, &mask) != 3 || count == capacity) continue;
+        if (sscanf(line, "%31s %x %*x %*x %*d %*d %*d %x", name, &destination, &mask) != 3 ||
+            count == capacity)
+            continue;
         routes[count] = (route){.network = ntohl(destination), .mask = ntohl(mask)};
         lj_say(routes[count].name, "%s", name);
         count++;
@@ -111,7 +118,8 @@ static size_t routes_read(lj_host *host, route *routes, size_t capacity)
     return count;
 }
 
-/* A tree has no kernel to ask: local addresses stand in fib_trie ("|-- 10.0.0.2" before "/32 host LOCAL"), their interface in the routes. */
+/* A tree has no kernel to ask: local addresses stand in fib_trie ("|-- 10.0.0.2" before "/32 host LOCAL"),
+ * their interface in the routes. */
 static void tree_addresses(lj_host *host, json_t *nics)
 {
     route routes[64];
@@ -122,13 +130,16 @@ static void tree_addresses(lj_host *host, json_t *nics)
         char *leaf = strstr(line, "|-- ");
         if (leaf) lj_say(last, "%s", leaf + 4);
         struct in_addr address;
-        if (!strstr(line, "/32 host LOCAL") || json_object_get(seen, last) || inet_pton(AF_INET, last, &address) != 1) continue;
+        if (!strstr(line, "/32 host LOCAL") || json_object_get(seen, last) ||
+            inet_pton(AF_INET, last, &address) != 1)
+            continue;
         json_object_set_new(seen, last, json_true());
         uint32_t value = ntohl(address.s_addr);
         for (k = 0; k < count; k++) {
             if (!routes[k].mask || (value & routes[k].mask) != routes[k].network) continue;
             json_array_foreach(nics, i, nic) if (strcmp(lj_json_text(nic, "name"), routes[k].name) == 0)
-                json_array_append_new(json_object_get(nic, "addresses"), json_sprintf("%s/%d", last, prefix_length(htonl(routes[k].mask))));
+                json_array_append_new(json_object_get(nic, "addresses"),
+                                      json_sprintf("%s/%d", last, prefix_length(htonl(routes[k].mask))));
             break;
         }
     }
@@ -139,7 +150,8 @@ json_t *lj_nics_read(lj_host *host)
 {
     json_t *names = names_read(host), *nics = json_array(), *name;
     size_t i;
-    json_array_foreach(names, i, name) {
+    json_array_foreach(names, i, name)
+    {
         const char *word = json_string_value(name);
         bool up = false;
         int mtu = 0;
@@ -148,7 +160,9 @@ json_t *lj_nics_read(lj_host *host)
         else
             tree_state(host, word, &up, &mtu);
         char *speed = net_word(host, word, "speed");
-        json_array_append_new(nics, json_pack("{s:O, s:b, s:b, s:i, s:i, s:[]}", "name", name, "up", up, "local", is_local(host, word), "mtu", mtu, "speed_mbit", speed && atoi(speed) > 0 ? atoi(speed) : 0, "addresses"));
+        json_array_append_new(nics, json_pack("{s:O, s:b, s:b, s:i, s:i, s:[]}", "name", name, "up", up,
+                                              "local", is_local(host, word), "mtu", mtu, "speed_mbit",
+                                              speed && atoi(speed) > 0 ? atoi(speed) : 0, "addresses"));
     }
     json_decref(names);
     if (lj_host_live(host))
@@ -183,5 +197,6 @@ bool lj_address_parse(const char *text, uint32_t *address, int *length)
 
 bool lj_address_private(uint32_t a)
 {
-    return a >> 24 == 10 || a >> 20 == 0xac1 || a >> 16 == 0xc0a8 || a >> 16 == 0xa9fe || a >> 22 == (100u << 2 | 1);
+    return a >> 24 == 10 || a >> 20 == 0xac1 || a >> 16 == 0xc0a8 || a >> 16 == 0xa9fe ||
+           a >> 22 == (100u << 2 | 1);
 }

@@ -4,8 +4,9 @@
 
 #include "host/host.h"
 
-/* Array of {name, up, local, mtu, speed_mbit, addresses: ["10.0.0.2/24", ...]} in the kernel's order; `local`: leads to no other host
- * (lo, bridges; data/rules/network.yaml). A live view asks the kernel's own namespace, a tree its /proc/net and /sys/class/net. New reference. */
+/* Array of {name, up, local, mtu, speed_mbit, addresses: ["10.0.0.2/24", ...]} in the kernel's order;
+ * `local`: leads to no other host (lo, bridges; data/rules/network.yaml). A live view asks the kernel's own
+ * namespace, a tree its /proc/net and /sys/class/net. New reference. */
 json_t *lj_nics_read(lj_host *host);
 /* Interface of the default route; false when there is none. */
 bool lj_nics_default_route(lj_host *host, char *name, size_t capacity);

@@ -1,4 +1,5 @@
-/* The live driver, through libraries that are loaded at run time and never linked: NVML and the CUDA driver library. */
+/* The live driver, through libraries that are loaded at run time and never linked: NVML and the CUDA driver
+ * library. */
 #include "host/check.h"
 #include "host/version.h"
 
@@ -8,7 +9,12 @@
 
 static void *open_first(const char *soname, const lj_findings *out, char *path, size_t capacity)
 {
-    static const char *const folders[] = {"", "/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/local/nvidia/lib64/", "/usr/lib/wsl/lib/", "/usr/lib/aarch64-linux-gnu/"};
+    static const char *const folders[] = {"",
+                                          "/usr/lib/x86_64-linux-gnu/",
+                                          "/usr/lib64/",
+                                          "/usr/local/nvidia/lib64/",
+                                          "/usr/lib/wsl/lib/",
+                                          "/usr/lib/aarch64-linux-gnu/"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         snprintf(path, capacity, "%s%s", folders[i], soname);
         lj_note(out, "loading %s", path);
@@ -33,37 +39,48 @@ static void say_code(lj_host *host, lj_finding *f, const char *table, const char
     lj_say(path, "%s.%d", table, code);
     json_t *row = lj_json_at(lj_rules(host, "cuda_errors"), path);
     f->verdict = LJ_VERDICT_FAIL;
-    lj_say(f->found, "%s answers %s (%s): %s", call, key, row ? lj_json_text(row, "name") : "unknown code", row ? lj_json_text(row, "cause") : "see the API reference");
+    lj_say(f->found, "%s answers %s (%s): %s", call, key, row ? lj_json_text(row, "name") : "unknown code",
+           row ? lj_json_text(row, "cause") : "see the API reference");
     lj_say(f->wanted, "0");
     lj_say(f->next_step, "%s", row ? lj_json_text(row, "next") : "look at the kernel log");
 }
 
 typedef struct {
-    int (*init)(void), (*version)(char *, unsigned), (*count)(unsigned *), (*handle)(unsigned, void **), (*name)(void *, char *, unsigned);
-    int (*link)(void *, unsigned *), (*link_max)(void *, unsigned *), (*width)(void *, unsigned *), (*width_max)(void *, unsigned *);
-    int (*remapped)(void *, unsigned *, unsigned *, unsigned *, unsigned *), (*persistence)(void *, unsigned *);
+    int (*init)(void), (*version)(char *, unsigned), (*count)(unsigned *), (*handle)(unsigned, void **),
+        (*name)(void *, char *, unsigned);
+    int (*link)(void *, unsigned *), (*link_max)(void *, unsigned *), (*width)(void *, unsigned *),
+        (*width_max)(void *, unsigned *);
+    int (*remapped)(void *, unsigned *, unsigned *, unsigned *, unsigned *),
+        (*persistence)(void *, unsigned *);
 } nvml_calls;
 
 static bool nvml_load(void *library, nvml_calls *c)
 {
     *c = (nvml_calls){0};
-    bool needed = symbol(library, "nvmlInit_v2", &c->init) && symbol(library, "nvmlSystemGetDriverVersion", &c->version) &&
-                  symbol(library, "nvmlDeviceGetCount_v2", &c->count) && symbol(library, "nvmlDeviceGetHandleByIndex_v2", &c->handle) &&
+    bool needed = symbol(library, "nvmlInit_v2", &c->init) &&
+                  symbol(library, "nvmlSystemGetDriverVersion", &c->version) &&
+                  symbol(library, "nvmlDeviceGetCount_v2", &c->count) &&
+                  symbol(library, "nvmlDeviceGetHandleByIndex_v2", &c->handle) &&
                   symbol(library, "nvmlDeviceGetName", &c->name);
-    symbol(library, "nvmlDeviceGetCurrPcieLinkGeneration", &c->link), symbol(library, "nvmlDeviceGetMaxPcieLinkGeneration", &c->link_max);
-    symbol(library, "nvmlDeviceGetCurrPcieLinkWidth", &c->width), symbol(library, "nvmlDeviceGetMaxPcieLinkWidth", &c->width_max);
-    symbol(library, "nvmlDeviceGetRemappedRows", &c->remapped), symbol(library, "nvmlDeviceGetPersistenceMode", &c->persistence);
+    symbol(library, "nvmlDeviceGetCurrPcieLinkGeneration", &c->link),
+        symbol(library, "nvmlDeviceGetMaxPcieLinkGeneration", &c->link_max);
+    symbol(library, "nvmlDeviceGetCurrPcieLinkWidth", &c->width),
+        symbol(library, "nvmlDeviceGetMaxPcieLinkWidth", &c->width_max);
+    symbol(library, "nvmlDeviceGetRemappedRows", &c->remapped),
+        symbol(library, "nvmlDeviceGetPersistenceMode", &c->persistence);
     return needed;
 }
 
-/* Width is what a bad slot or riser costs; the generation falls when a card idles, so it is shown but not judged. */
+/* Width is what a bad slot or riser costs; the generation falls when a card idles, so it is shown but not
+ * judged. */
 static void nvml_card(const nvml_calls *c, unsigned index, void *card, lj_findings *out, json_t *names)
 {
     char name[128] = "?";
     unsigned width = 0, width_max = 0, corrected = 0, uncorrected = 0, pending = 0, failed = 0;
     c->name(card, name, sizeof name);
     lj_json_append_text(names, name);
-    bool narrow = c->width && c->width_max && c->width(card, &width) == 0 && c->width_max(card, &width_max) == 0 && width < width_max;
+    bool narrow = c->width && c->width_max && c->width(card, &width) == 0 &&
+                  c->width_max(card, &width_max) == 0 && width < width_max;
     bool rows = c->remapped && c->remapped(card, &corrected, &uncorrected, &pending, &failed) == 0;
     if (narrow) {
         lj_finding *f = lj_find(out, LJ_VERDICT_WARN);
@@ -76,7 +93,8 @@ static void nvml_card(const nvml_calls *c, unsigned index, void *card, lj_findin
     if (rows && (pending || failed)) {
         lj_finding *f = lj_find(out, failed ? LJ_VERDICT_FAIL : LJ_VERDICT_WARN);
         lj_say(f->part, "card%u", index);
-        lj_say(f->found, "%s: row remapping %s (%u corrected, %u uncorrected)", name, failed ? "failed" : "pending", corrected, uncorrected);
+        lj_say(f->found, "%s: row remapping %s (%u corrected, %u uncorrected)", name,
+               failed ? "failed" : "pending", corrected, uncorrected);
         lj_say(f->wanted, "none pending, none failed");
         lj_say(f->source, "NVML, nvmlDeviceGetRemappedRows");
         lj_say(f->next_step, failed ? "replace the card" : "reset the card (nvidia-smi -r) when it is idle");
@@ -101,12 +119,14 @@ static void nvml_cards(lj_host *host, const nvml_calls *c, lj_findings *out, con
     }
     char list[512];
     lj_say(own.source, "%s", path);
-    lj_say(own.found, "driver %s, %u card(s): %s%s", version, count, lj_json_join(names, 4, list, sizeof list), persistence ? "" : "; persistence mode off");
+    lj_say(own.found, "driver %s, %u card(s): %s%s", version, count,
+           lj_json_join(names, 4, list, sizeof list), persistence ? "" : "; persistence mode off");
     if (code != 0) say_code(host, &own, "nvml", "NVML", code);
     if (code == 0 && !persistence) {
         own.verdict = LJ_VERDICT_WARN;
         lj_say(own.wanted, "persistence mode on");
-        lj_say(own.next_step, "run nvidia-persistenced (or nvidia-smi -pm 1): without it each start initialises the cards for seconds");
+        lj_say(own.next_step, "run nvidia-persistenced (or nvidia-smi -pm 1): without it each start "
+                              "initialises the cards for seconds");
     }
     *lj_find(out, own.verdict) = own;
     json_object_set_new(out->facts, "nvml_cards", names);
@@ -118,7 +138,8 @@ void lj_check_nvml(lj_host *host, lj_findings *out)
     void *library = open_first("libnvidia-ml.so.1", out, path, sizeof path);
     nvml_calls calls;
     if (!library) {
-        lj_finding *f = lj_find(out, lj_host_exists(host, "/proc/driver/nvidia") ? LJ_VERDICT_NOT_AVAILABLE : LJ_VERDICT_NOT_APPLICABLE);
+        lj_finding *f = lj_find(out, lj_host_exists(host, "/proc/driver/nvidia") ? LJ_VERDICT_NOT_AVAILABLE
+                                                                                 : LJ_VERDICT_NOT_APPLICABLE);
         lj_say(f->found, "no libnvidia-ml.so.1 on the loader's path");
         lj_say(f->source, "dlopen");
         return;
@@ -147,8 +168,10 @@ void lj_check_cuda_start(lj_host *host, lj_findings *out)
     void *library = open_first("libcuda.so.1", out, path, sizeof path);
     lj_finding *f = lj_find(out, LJ_VERDICT_OK);
     if (!library || !symbol(library, "cuInit", &init) || !symbol(library, "cuDriverGetVersion", &version)) {
-        f->verdict = lj_host_exists(host, "/proc/driver/nvidia") ? LJ_VERDICT_NOT_AVAILABLE : LJ_VERDICT_NOT_APPLICABLE;
-        lj_say(f->found, library ? "%s is no CUDA driver library" : "no libcuda.so.1 on the loader's path%s", library ? path : "");
+        f->verdict = lj_host_exists(host, "/proc/driver/nvidia") ? LJ_VERDICT_NOT_AVAILABLE
+                                                                 : LJ_VERDICT_NOT_APPLICABLE;
+        lj_say(f->found, library ? "%s is no CUDA driver library" : "no libcuda.so.1 on the loader's path%s",
+               library ? path : "");
         lj_say(f->source, "dlopen");
         return;
     }
@@ -158,6 +181,7 @@ void lj_check_cuda_start(lj_host *host, lj_findings *out)
     lj_note(out, "cuInit in %s", path);
     int code = init(0);
     lj_say(f->found, "cuInit works, the driver library is of CUDA %d.%d", number / 1000, number % 1000 / 10);
-    json_object_set_new(out->facts, "cuda_driver_version", json_sprintf("%d.%d", number / 1000, number % 1000 / 10));
+    json_object_set_new(out->facts, "cuda_driver_version",
+                        json_sprintf("%d.%d", number / 1000, number % 1000 / 10));
     if (code != 0) say_code(host, f, "cuda", "cuInit", code);
 }

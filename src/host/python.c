@@ -10,11 +10,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const site_patterns[] = {
-    "/usr/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib64/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
-    "/usr/local/lib/python3*/site-packages", "/usr/local/lib64/python3*/site-packages", "/opt/*/lib/python3*/site-packages", "/opt/conda/envs/*/lib/python3*/site-packages", "/usr/local/*/lib/python3*/site-packages",
-    "/root/.local/lib/python3*/site-packages", "/home/*/.local/lib/python3*/site-packages", "/venv/lib/python3*/site-packages", "/opt/*/*/lib/python3*/site-packages",
-    "/root/*/lib/python3*/site-packages", "/workspace/*/lib/python3*/site-packages", "/app/*/lib/python3*/site-packages", "/.venv/lib/python3*/site-packages"};
+static const char *const site_patterns[] = {"/usr/lib/python3*/dist-packages",
+                                            "/usr/lib/python3*/site-packages",
+                                            "/usr/lib64/python3*/site-packages",
+                                            "/usr/local/lib/python3*/dist-packages",
+                                            "/usr/local/lib/python3*/site-packages",
+                                            "/usr/local/lib64/python3*/site-packages",
+                                            "/opt/*/lib/python3*/site-packages",
+                                            "/opt/conda/envs/*/lib/python3*/site-packages",
+                                            "/usr/local/*/lib/python3*/site-packages",
+                                            "/root/.local/lib/python3*/site-packages",
+                                            "/home/*/.local/lib/python3*/site-packages",
+                                            "/venv/lib/python3*/site-packages",
+                                            "/opt/*/*/lib/python3*/site-packages",
+                                            "/root/*/envs/*/lib/python3*/site-packages",
+                                            "/home/*/*/envs/*/lib/python3*/site-packages",
+                                            "/home/*/*/lib/python3*/site-packages",
+                                            "/home/*/.conda/envs/*/lib/python3*/site-packages",
+                                            "/opt/*/envs/*/lib/python3*/site-packages",
+                                            "/usr/local/*/envs/*/lib/python3*/site-packages",
+                                            "/root/*/lib/python3*/site-packages",
+                                            "/workspace/*/lib/python3*/site-packages",
+                                            "/app/*/lib/python3*/site-packages",
+                                            "/.venv/lib/python3*/site-packages"};
 
 json_t *lj_python_sites(lj_host *host)
 {
@@ -26,9 +44,11 @@ json_t *lj_python_sites(lj_host *host)
         if (i == 0 && venv) lj_say(own, "%s/lib/python3*/site-packages", venv);
         if (i == 0 && !venv) continue;
         found = lj_host_glob(host, i == 0 ? own : site_patterns[i - 1]);
-        json_array_foreach(found, k, site) {
+        json_array_foreach(found, k, site)
+        {
             lj_host_final(host, json_string_value(site), final, sizeof final);
-            if (lj_host_is_folder(host, final) && !lj_json_holds(sites, final)) lj_json_append_text(sites, final);
+            if (lj_host_is_folder(host, final) && !lj_json_holds(sites, final))
+                lj_json_append_text(sites, final);
         }
         json_decref(found);
     }
@@ -57,8 +77,10 @@ static json_t *package_read(lj_host *host, const char *site, const char *entry)
     char folder[LJ_PATH_BYTES], name[256], normal[256], path[LJ_PATH_BYTES + 16];
     lj_say(folder, "%s/%s", site, entry);
     lj_say(name, "%.*s", (int)(dash - entry), entry);
-    json_t *package = json_pack("{s:s, s:o, s:o, s:s, s:s}", "name", lj_python_normalise(name, normal, sizeof normal), "version",
-                                json_sprintf("%.*s", (int)(end - dash - 1), dash + 1), "folder", lj_json_string(folder), "site", site, "installer", "");
+    json_t *package =
+        json_pack("{s:s, s:o, s:o, s:s, s:s}", "name", lj_python_normalise(name, normal, sizeof normal),
+                  "version", json_sprintf("%.*s", (int)(end - dash - 1), dash + 1), "folder",
+                  lj_json_string(folder), "site", site, "installer", "");
     if (!package) return NULL;
     const char *version = lj_python_metadata(host, package, "Version", 0);
     if (version && *version) json_object_set_new(package, "version", lj_json_string(version));
@@ -72,9 +94,11 @@ json_t *lj_python_packages(lj_host *host)
 {
     json_t *packages = json_array(), *sites = lj_python_sites(host), *site, *entry;
     size_t i, k;
-    json_array_foreach(sites, i, site) {
+    json_array_foreach(sites, i, site)
+    {
         json_t *names = lj_host_list(host, json_string_value(site));
-        json_array_foreach(names, k, entry) {
+        json_array_foreach(names, k, entry)
+        {
             json_t *package = package_read(host, json_string_value(site), json_string_value(entry));
             if (package) json_array_append_new(packages, package);
         }
@@ -90,7 +114,8 @@ json_t *lj_python_find(const json_t *packages, const char *name)
     size_t i;
     json_t *package;
     lj_python_normalise(name, wanted, sizeof wanted);
-    json_array_foreach(packages, i, package) if (strcmp(lj_json_text(package, "name"), wanted) == 0) return package;
+    json_array_foreach(packages, i,
+                       package) if (strcmp(lj_json_text(package, "name"), wanted) == 0) return package;
     return NULL;
 }
 
@@ -102,7 +127,8 @@ const char *lj_python_metadata(lj_host *host, const json_t *package, const char 
     const char *text = kept ? json_string_value(kept) : lj_host_read(host, path);
     if (!kept && text) {
         const char *body = strstr(text, "\n\n"); /* headers only */
-        json_object_set_new((json_t *)package, "metadata", json_stringn_nocheck(text, body ? (size_t)(body - text) + 1 : strlen(text)));
+        json_object_set_new((json_t *)package, "metadata",
+                            json_stringn_nocheck(text, body ? (size_t)(body - text) + 1 : strlen(text)));
         text = lj_json_text(package, "metadata");
     }
     size_t length = strlen(key);
@@ -129,14 +155,17 @@ bool lj_python_owner(lj_host *host, const char *path, char *out, size_t capacity
     json_t *names = lj_host_list(host, site), *entry;
     size_t i;
     bool found = false;
-    json_array_foreach(names, i, entry) {
+    json_array_foreach(names, i, entry)
+    {
         char record[LJ_PATH_BYTES];
-        const char *folder = json_string_value(entry), *end = strstr(folder, ".dist-info"), *dash = strchr(folder, '-');
+        const char *folder = json_string_value(entry), *end = strstr(folder, ".dist-info"),
+                   *dash = strchr(folder, '-');
         if (!end || !dash || dash > end) continue;
         lj_say(record, "%s/%s/RECORD", site, folder);
         char *text = lj_host_read(host, record), *line = text ? strstr(text, wanted) : NULL;
         if (!line || (line > text && line[-1] != '\n')) continue;
-        snprintf(out, capacity, "%.*s %.*s (Python package)", (int)(dash - folder), folder, (int)(end - dash) - 1, dash + 1);
+        snprintf(out, capacity, "%.*s %.*s (Python package)", (int)(dash - folder), folder,
+                 (int)(end - dash) - 1, dash + 1);
         found = true;
         break;
     }
@@ -174,9 +203,11 @@ static void record_line(lj_host *host, const char *site, char *line, lj_record_r
     lj_host_path(host, path, full, sizeof full);
     struct stat info;
     bool missing = stat(full, &info) != 0 || !S_ISREG(info.st_mode);
-    bool changed = !missing && (lj_sha256_file_base64(full, digest, sizeof digest) != LJ_OK || strcmp(digest, hash) != 0);
+    bool changed = !missing &&
+                   (lj_sha256_file_base64(full, digest, sizeof digest) != LJ_OK || strcmp(digest, hash) != 0);
     result->checked++;
-    if ((missing || changed) && !*result->first) lj_say(result->first, "%s %s", path, missing ? "is missing" : "differs from its hash");
+    if ((missing || changed) && !*result->first)
+        lj_say(result->first, "%s %s", path, missing ? "is missing" : "differs from its hash");
     result->missing += missing, result->changed += changed;
 }
 

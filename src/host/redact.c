@@ -16,7 +16,8 @@ bool lj_secret_name(const json_t *rules, const char *name)
 {
     json_t *patterns = json_object_get(rules, "names"), *pattern;
     size_t i;
-    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL, 0)) return true;
+    json_array_foreach(patterns, i, pattern) if (lj_host_pattern_find(json_string_value(pattern), name, NULL,
+                                                                      0)) return true;
     return false;
 }
 
@@ -87,7 +88,8 @@ size_t lj_redact(const json_t *rules, const char *text, lj_text *out)
     lj_text current;
     lj_text_init(&current);
     count = lines_redact(rules, text, &current);
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         lj_text next;
         lj_text_init(&next);
         count += replace_all(lj_json_text(row, "pattern"), current.data ? current.data : "", &next);
@@ -115,10 +117,13 @@ static json_t *object_redacted(const json_t *rules, const json_t *value, bool se
 {
     json_t *copy = json_object(), *inner;
     const char *key;
-    bool named = lj_secret_name(rules, lj_json_text(value, "name")) && json_object_get(value, "value"); /* {name: HF_TOKEN, value: ...} */
+    bool named = lj_secret_name(rules, lj_json_text(value, "name")) &&
+                 json_object_get(value, "value"); /* {name: HF_TOKEN, value: ...} */
     bool kubernetes_secret = strcmp(lj_json_text(value, "kind"), "Secret") == 0;
-    json_object_foreach((json_t *)value, key, inner) {
-        bool hide = secret || lj_secret_name(rules, key) || (named && strcmp(key, "value") == 0) || (kubernetes_secret && (strcmp(key, "data") == 0 || strcmp(key, "stringData") == 0));
+    json_object_foreach((json_t *)value, key, inner)
+    {
+        bool hide = secret || lj_secret_name(rules, key) || (named && strcmp(key, "value") == 0) ||
+                    (kubernetes_secret && (strcmp(key, "data") == 0 || strcmp(key, "stringData") == 0));
         json_object_set_new(copy, key, value_redacted(rules, inner, hide));
     }
     return copy;
@@ -135,7 +140,8 @@ static json_t *value_redacted(const json_t *rules, const json_t *value, bool sec
         return copy;
     }
     if (secret && (json_is_string(value) || json_is_number(value))) return json_string(gone);
-    return json_is_string(value) ? text_redacted(rules, json_string_value(value)) : json_incref((json_t *)value);
+    return json_is_string(value) ? text_redacted(rules, json_string_value(value))
+                                 : json_incref((json_t *)value);
 }
 
 json_t *lj_redact_json(const json_t *rules, const json_t *value)

@@ -10,7 +10,8 @@
 bool lj_secret_name(const json_t *rules, const char *name);
 /* Appends the text without its secrets; returns how many were removed. */
 size_t lj_redact(const json_t *rules, const char *text, lj_text *out);
-/* A copy without secrets: strings by their form, values by their key, {name, value} pairs by the name, and all data of Kubernetes Secrets. New reference. */
+/* A copy without secrets: strings by their form, values by their key, {name, value} pairs by the name, and
+ * all data of Kubernetes Secrets. New reference. */
 json_t *lj_redact_json(const json_t *rules, const json_t *value);
 
 #endif

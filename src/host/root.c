@@ -203,7 +203,8 @@ static void glob_into(const lj_host *host, const char *base, const char *rest, j
         return;
     }
     json_t *names = lj_host_list(host, *base ? base : "/"), *name;
-    json_array_foreach(names, i, name) {
+    json_array_foreach(names, i, name)
+    {
         if (fnmatch(part, json_string_value(name), FNM_PERIOD) != 0) continue;
         lj_say(path, "%s/%s", base, json_string_value(name));
         if (!*next || lj_host_is_folder(host, path)) glob_into(host, path, next, found);

@@ -1,5 +1,5 @@
-/* Children with time-outs. A child that hangs in the kernel cannot be killed: it is left behind, never waited for, and its
- * standard streams are closed so that nobody waits for them either. */
+/* Children with time-outs. A child that hangs in the kernel cannot be killed: it is left behind, never waited
+ * for, and its standard streams are closed so that nobody waits for them either. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "host/check.h"
@@ -14,9 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* A child that the processor has not come round to is no stuck one: while it is runnable it gets until this long after its start. */
+static const double RUNNING_GRACE_S = 1.75;
+
 enum { NOTE_MARK = 1, MAX_CHECKS = 64, MAX_REPORT_BYTES = 8 << 20 };
 
-const char *const lj_verdict_names[LJ_VERDICT_COUNT] = {"ok", "warn", "fail", "not applicable", "not available"};
+const char *const lj_verdict_names[LJ_VERDICT_COUNT] = {"ok", "warn", "fail", "not applicable",
+                                                        "not available"};
 
 static lj_finding spare_row;
 
@@ -56,9 +60,11 @@ json_t *lj_findings_json(const lj_findings *findings, const char *name)
         const lj_finding *f = &findings->rows[i];
         char full[192];
         lj_say(full, *f->part ? "%s/%s" : "%s%s", name, f->part);
-        json_array_append_new(rows, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "name", lj_json_string(full), "found", lj_json_string(f->found), "wanted",
-                                              lj_json_string(f->wanted), "verdict", lj_verdict_names[f->verdict], "source",
-                                              lj_json_string(f->source), "next_step", lj_json_string(f->next_step)));
+        json_array_append_new(
+            rows, json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "name", lj_json_string(full), "found",
+                            lj_json_string(f->found), "wanted", lj_json_string(f->wanted), "verdict",
+                            lj_verdict_names[f->verdict], "source", lj_json_string(f->source), "next_step",
+                            lj_json_string(f->next_step)));
     }
     return rows;
 }
@@ -74,7 +80,7 @@ typedef struct {
     const lj_check *check;
     pid_t pid;
     int fd; /* -1: finished */
-    double deadline;
+    double started, allowed, deadline, grace;
     char *text;
     size_t used, capacity;
     bool timed_out;
@@ -102,7 +108,8 @@ static _Noreturn void child_run(const lj_check *check, lj_host *host, int fd)
     lj_host_load_env(host);
     lj_note(&findings, "%s", check->summary);
     check->run(host, &findings);
-    json_t *result = json_pack("{s:o, s:O}", "checks", lj_findings_json(&findings, check->name), "facts", findings.facts);
+    json_t *result =
+        json_pack("{s:o, s:O}", "checks", lj_findings_json(&findings, check->name), "facts", findings.facts);
     char *text = json_dumps(result, JSON_COMPACT);
     if (text) write_all(fd, text, strlen(text));
     _exit(0);
@@ -123,7 +130,9 @@ static lj_status child_start(child *c, const lj_check *check, lj_host *host)
     setpgid(pid, pid);
     close(pipe_fd[1]);
     fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK);
-    c->pid = pid, c->fd = pipe_fd[0], c->deadline = lj_now_s() + check->timeout_s;
+    double scale = host->time_scale > 0 ? host->time_scale : 1;
+    c->pid = pid, c->fd = pipe_fd[0], c->started = lj_now_s(), c->allowed = check->timeout_s * scale;
+    c->deadline = c->started + c->allowed, c->grace = RUNNING_GRACE_S * scale;
     return LJ_OK;
 }
 
@@ -159,6 +168,28 @@ static void child_end(child *c, bool kill_it)
     if (waitpid(c->pid, NULL, WNOHANG) == 0 && !kill_it) waitpid(c->pid, NULL, 0);
 }
 
+/* State letter of a process: 'R' runs or waits for a processor, 'S' and 'D' wait for something. */
+static char process_state(pid_t pid)
+{
+    char path[64], text[512], *end;
+    lj_say(path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (got <= 0) return '?';
+    text[got] = 0;
+    end = strrchr(text, ')');
+    return end && end[1] ? end[2] : '?';
+}
+
+static bool deadline_over(child *c, double now)
+{
+    if (now < c->deadline) return false;
+    if (process_state(c->pid) != 'R' || now >= c->started + c->grace) return true;
+    c->deadline = now + 0.05;
+    return false;
+}
+
 static void children_wait(child *children, size_t count)
 {
     for (;;) {
@@ -178,7 +209,7 @@ static void children_wait(child *children, size_t count)
             child *c = &children[index[k]];
             if (fds[k].revents && !child_read(c)) {
                 child_end(c, false);
-            } else if (now >= c->deadline) {
+            } else if (deadline_over(c, now)) {
                 c->timed_out = true;
                 child_end(c, true);
             }
@@ -215,10 +246,11 @@ static void child_findings(child *c, const lj_host *host, json_t *checks, json_t
         lj_say(f->found, "asks the running system; %s is a file tree", host->root);
     } else if (c->timed_out) {
         lj_finding *f = lj_find(&own, c->check->stuck_verdict);
-        lj_say(f->found, "no answer within %.1f s: %s", c->check->timeout_s, note);
-        lj_say(f->wanted, "an answer within %.1f s", c->check->timeout_s);
+        lj_say(f->found, "no answer within %.1f s: %s", c->allowed, note);
+        lj_say(f->wanted, "an answer within %.1f s", c->allowed);
         lj_say(f->source, "the check's own time-out, in a child of its own");
-        lj_say(f->next_step, "%s", c->check->stuck ? c->check->stuck : "see what it was reading; run ljperf doctor again");
+        lj_say(f->next_step, "%s",
+               c->check->stuck ? c->check->stuck : "see what it was reading; run ljperf doctor again");
     } else {
         lj_finding *f = lj_find(&own, LJ_VERDICT_NOT_AVAILABLE);
         lj_say(f->found, "the check's process ended without an answer: %s", note);
@@ -236,7 +268,8 @@ lj_status lj_checks_run(lj_host *host, const lj_check *checks, size_t count, jso
     lj_status status = LJ_OK;
     size_t started = 0;
     if (count > MAX_CHECKS) count = MAX_CHECKS;
-    for (; started < count && status == LJ_OK; started++) status = child_start(&children[started], &checks[started], host);
+    for (; started < count && status == LJ_OK; started++)
+        status = child_start(&children[started], &checks[started], host);
     if (status != LJ_OK) started--;
     children_wait(children, started);
     json_t *list = json_array(), *facts = json_object();

@@ -61,7 +61,8 @@ const char *lj_version_suffix(const char *version)
 bool lj_version_find(const char *text, char *out, size_t capacity)
 {
     for (const char *at = text; *at; at++) {
-        if (!isdigit((unsigned char)*at) || (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.'))) continue;
+        if (!isdigit((unsigned char)*at) || (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.')))
+            continue;
         size_t length = strspn(at, "0123456789.");
         while (length && at[length - 1] == '.') length--;
         if (memchr(at, '.', length)) {
@@ -88,7 +89,8 @@ static pep440 pep440_read(const char *text)
     static const struct {
         const char *word;
         int stage;
-    } stages[] = {{"alpha", -3}, {"a", -3}, {"beta", -2}, {"b", -2}, {"rc", -1}, {"c", -1}, {"pre", -1}, {"post", 1}, {"rev", 1}, {"r", 1}};
+    } stages[] = {{"alpha", -3}, {"a", -3},   {"beta", -2}, {"b", -2},  {"rc", -1},
+                  {"c", -1},     {"pre", -1}, {"post", 1},  {"rev", 1}, {"r", 1}};
     pep440 v = {0};
     const char *rest;
     v.count = parts_read(text, v.release, &rest);
@@ -98,7 +100,8 @@ static pep440 pep440_read(const char *text)
         if (strncasecmp(rest, "dev", 3) == 0) {
             v.dev = true, v.number = v.stage ? v.number : strtol(rest + 3, NULL, 10), rest += 3;
         } else {
-            for (i = 0; i < count && strncasecmp(rest, stages[i].word, strlen(stages[i].word)) != 0; i++) {}
+            for (i = 0; i < count && strncasecmp(rest, stages[i].word, strlen(stages[i].word)) != 0; i++) {
+            }
             if (i == count) break;
             rest += strlen(stages[i].word);
             v.stage = stages[i].stage, v.number = strtol(rest + strspn(rest, ".-_"), NULL, 10);

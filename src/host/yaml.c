@@ -28,11 +28,13 @@ static bool word_in(const char *text, const char *const *words)
     return false;
 }
 
-/* Plain scalars by the core schema. "25.07" would be a number: those who mean text quote it, and the manifest's schema says so. */
+/* Plain scalars by the core schema. "25.07" would be a number: those who mean text quote it, and the
+ * manifest's schema says so. */
 static json_t *plain_scalar(const char *text)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
-    static const char *const trues[] = {"true", "True", "TRUE", NULL}, *const falses[] = {"false", "False", "FALSE", NULL};
+    static const char *const trues[] = {"true", "True", "TRUE", NULL}, *const falses[] = {"false", "False",
+                                                                                          "FALSE", NULL};
     if (word_in(text, nulls)) return json_null();
     if (word_in(text, trues)) return json_true();
     if (word_in(text, falses)) return json_false();
@@ -53,15 +55,18 @@ static json_t *plain_scalar(const char *text)
 static json_t *mapping_read(reader *r, const yaml_node_t *node, int depth)
 {
     json_t *object = json_object();
-    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+    for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top;
+         pair++) {
         yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
         if (!key || key->type != YAML_SCALAR_NODE) {
-            r->status = lj_fail(LJ_ERR_FORMAT, "%s: line %zu: a key that is no text", r->name, node->start_mark.line + 1);
+            r->status = lj_fail(LJ_ERR_FORMAT, "%s: line %zu: a key that is no text", r->name,
+                                node->start_mark.line + 1);
             break;
         }
         const char *name = (const char *)key->data.scalar.value;
         if (json_object_get(object, name))
-            r->status = lj_fail(LJ_ERR_FORMAT, "%s: line %zu: key '%s' twice", r->name, key->start_mark.line + 1, name);
+            r->status = lj_fail(LJ_ERR_FORMAT, "%s: line %zu: key '%s' twice", r->name,
+                                key->start_mark.line + 1, name);
         json_object_set_new(object, name, node_read(r, pair->value, depth + 1));
         if (r->status != LJ_OK) break;
     }
@@ -71,7 +76,8 @@ static json_t *mapping_read(reader *r, const yaml_node_t *node, int depth)
 static json_t *sequence_read(reader *r, const yaml_node_t *node, int depth)
 {
     json_t *array = json_array();
-    for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
+    for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top;
+         item++) {
         json_array_append_new(array, node_read(r, *item, depth + 1));
         if (r->status != LJ_OK) break;
     }
@@ -83,7 +89,8 @@ static json_t *node_read(reader *r, int index, int depth)
     yaml_node_t *node = yaml_document_get_node(r->document, index);
     if (!node) return json_null();
     if (depth > MAX_DEPTH || ++r->nodes > MAX_NODES) {
-        r->status = lj_fail(LJ_ERR_LIMIT, "%s: line %zu: deeper than %d or more than %d values", r->name, node->start_mark.line + 1, MAX_DEPTH, MAX_NODES);
+        r->status = lj_fail(LJ_ERR_LIMIT, "%s: line %zu: deeper than %d or more than %d values", r->name,
+                            node->start_mark.line + 1, MAX_DEPTH, MAX_NODES);
         return json_null();
     }
     switch (node->type) {
@@ -104,8 +111,8 @@ static lj_status documents_read(yaml_parser_t *parser, const char *name, json_t 
     for (;;) {
         yaml_document_t document;
         if (!yaml_parser_load(parser, &document))
-            return lj_fail(LJ_ERR_FORMAT, "%s: line %zu, column %zu: %s", name, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
-                           parser->problem ? parser->problem : "not YAML");
+            return lj_fail(LJ_ERR_FORMAT, "%s: line %zu, column %zu: %s", name, parser->problem_mark.line + 1,
+                           parser->problem_mark.column + 1, parser->problem ? parser->problem : "not YAML");
         if (!yaml_document_get_root_node(&document)) {
             yaml_document_delete(&document);
             return LJ_OK;
@@ -178,7 +185,8 @@ static void scalar_write(lj_text *out, const json_t *value)
 
 static bool is_block(const json_t *value)
 {
-    return (json_is_object(value) && json_object_size(value)) || (json_is_array(value) && json_array_size(value));
+    return (json_is_object(value) && json_object_size(value)) ||
+           (json_is_array(value) && json_array_size(value));
 }
 
 static void value_write(lj_text *out, const json_t *value, int indent, bool inline_first)
@@ -192,14 +200,16 @@ static void value_write(lj_text *out, const json_t *value, int indent, bool inli
         return;
     }
     if (json_is_array(value)) {
-        json_array_foreach(value, i, item) {
+        json_array_foreach(value, i, item)
+        {
             lj_text_add(out, "%*s- ", inline_first && i == 0 ? 0 : indent, "");
             value_write(out, item, indent + 2, true);
         }
         return;
     }
     bool first = true;
-    json_object_foreach((json_t *)value, key, item) {
+    json_object_foreach((json_t *)value, key, item)
+    {
         json_t *name = json_string(key);
         lj_text_add(out, "%*s", inline_first && first ? 0 : indent, "");
         scalar_write(out, name);

@@ -332,6 +332,7 @@ const lj_decompose_fn lj_decompose_rows[LJ_OP_COUNT] = {
 lj_status lj_decompose(lj_graph *graph, const lj_node *node, const lj_value *inputs, lj_value *outputs)
 {
     lj_node copy = *node; /* appending may move the nodes that `node` is one of */
+    LJ_TRY(lj_graph_status(graph)); /* else an operand may be the 0 of a builder that failed */
     if (!lj_decompose_rows[copy.op]) return lj_fail(LJ_ERR_INVALID, "%s is no composite", lj_op_rows[copy.op].name);
     lj_decompose_rows[copy.op](graph, &copy, inputs, outputs);
     return lj_graph_status(graph);

@@ -35,7 +35,7 @@ static float row_sum(const float *x, int64_t count, float shift)
 static void row_gradient(const lj_loss_row *row, float shift)
 {
     vec factor = vec_set(LJ_LOG2E), by = vec_set(-shift), scale = vec_set(row->scale);
-    uint16_t *narrow = (uint16_t *)row->logits;
+    uint16_t *narrow = (uint16_t *)(void *)row->logits;
     for (int64_t i = 0; i < row->vocab; i += VL) {
         int n = row->vocab - i < VL ? (int)(row->vocab - i) : VL;
         vec x = n == VL ? vec_load(row->logits + i) : vec_load_part(row->logits + i, n);
@@ -64,7 +64,7 @@ LJ_INLINE void loss_row(lj_loss_row *row)
     float hit = (expf(at - row->lse) - 1) * row->scale;
     row_gradient(row, row->lse * LJ_LOG2E);
     if (row->type == LJ_BF16)
-        ((uint16_t *)row->logits)[row->target] = lj_bf16_from_float(hit);
+        ((uint16_t *)(void *)row->logits)[row->target] = lj_bf16_from_float(hit);
     else
         row->logits[row->target] = hit;
 }

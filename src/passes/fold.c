@@ -109,12 +109,6 @@ static lj_value fold_pad(lj_graph *g, const lj_node *node, const lj_value *in, c
     return same_type(g, in[0], type) ? in[0] : 0;
 }
 
-static lj_value fold_concat(lj_graph *g, const lj_node *node, const lj_value *in, const lj_type *type)
-{
-    (void)g, (void)type;
-    return node->input_count == 1 ? in[0] : 0;
-}
-
 static lj_value fold_sum(lj_graph *g, const lj_node *node, const lj_value *in, const lj_type *type)
 {
     (void)node;
@@ -187,7 +181,7 @@ static lj_value fold_matmul(lj_graph *g, const lj_node *node, const lj_value *in
 /* A row an op that has a rule. */
 static const fold_fn rules[LJ_OP_COUNT] = {
     [LJ_OP_reshape] = fold_reshape, [LJ_OP_broadcast] = fold_broadcast, [LJ_OP_transpose] = fold_transpose, [LJ_OP_cast] = fold_cast,
-    [LJ_OP_slice] = fold_slice,     [LJ_OP_pad] = fold_pad,             [LJ_OP_concat] = fold_concat,       [LJ_OP_sum] = fold_sum,
+    [LJ_OP_slice] = fold_slice,     [LJ_OP_pad] = fold_pad,             [LJ_OP_sum] = fold_sum,
     [LJ_OP_maximum] = fold_sum,     [LJ_OP_mul] = fold_mul,             [LJ_OP_sub] = fold_sub,             [LJ_OP_add] = fold_add,
     [LJ_OP_matmul] = fold_matmul,
 };

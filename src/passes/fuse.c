@@ -8,9 +8,13 @@
 
 enum { GROUP_NODES = 64, MAX_CANDIDATES = 8 };
 
+/* The last axis that is more than one element wide, as code generation sees it: [A, B, 1] is summed over B as a row. */
 static bool is_last_axis(const lj_graph *graph, const lj_node *node)
 {
-    return node->attributes.i[0] == lj_type_get(graph, node->inputs[0])->rank - 1;
+    const lj_type *in = lj_type_get(graph, node->inputs[0]);
+    for (int i = (int)node->attributes.i[0] + 1; i < in->rank; i++)
+        if (!lj_dim_is_const(in->dim[i], 1)) return false;
+    return true;
 }
 
 lj_value lj_column_source(const lj_graph *graph, const lj_node *node, const uint32_t *uses)

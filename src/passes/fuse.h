@@ -21,7 +21,8 @@ typedef struct {
 
 typedef struct {
     bool fuse;                                /* false: every op its own kernel (views and constants still cost nothing) */
-    bool (*accepts)(const lj_graph *kernel);  /* can code be generated for this group? a refused group is taken apart */
+    /* Can code be generated for this group? LJ_ERR_UNSUPPORTED: it is taken apart; any other failure ends. */
+    lj_status (*accepts)(const lj_graph *kernel);
 } lj_fuse_options;
 
 lj_status lj_fuse(const lj_graph *graph, const lj_fuse_options *options, lj_units *units);

@@ -280,8 +280,9 @@ static lj_status group_unit(unit_builder *b, uint32_t group, uint32_t *refused)
     *unit = (lj_unit){.node = members[count - 1]};
     LJ_TRY(extract_kernel(g, b->units, group, b->outputs, outputs, unit));
     b->units->count++;
-    if (g->options->accepts && !g->options->accepts(unit->kernel)) *refused = group;
-    return LJ_OK;
+    lj_status accepted = g->options->accepts ? g->options->accepts(unit->kernel) : LJ_OK;
+    if (accepted == LJ_ERR_UNSUPPORTED) *refused = group;
+    return accepted == LJ_ERR_UNSUPPORTED ? LJ_OK : accepted;
 }
 
 /* Inlined values that somebody reads as a buffer become kernels of one value. */
@@ -295,8 +296,8 @@ static lj_status inline_units(unit_builder *b)
         *unit = (lj_unit){.node = n};
         LJ_TRY(extract_kernel(g, b->units, LJ_NO_GROUP, &v, 1, unit));
         b->units->count++;
-        if (g->options->accepts && !g->options->accepts(unit->kernel))
-            return lj_fail_in(LJ_ERR_UNSUPPORTED, "%s", lj_node_describe(g->graph, &g->graph->nodes[n]));
+        lj_status accepted = g->options->accepts ? g->options->accepts(unit->kernel) : LJ_OK;
+        if (accepted != LJ_OK) return lj_fail_in(accepted, "%s", lj_node_describe(g->graph, &g->graph->nodes[n]));
     }
     return LJ_OK;
 }

@@ -1,5 +1,7 @@
 #include "passes/passes.h"
 
+#include "passes/recompute.h"
+
 #include <string.h>
 
 /* No cse after expand: it would join what forward and backward both compute (a norm's x * rstd, a gate's sigmoid) and keep it in
@@ -11,6 +13,7 @@ const lj_pass lj_passes[] = {
     {"dce", lj_pass_dce, true, "nodes that no result needs dropped"},
     {"head", lj_pass_head, false, "loss and its gradient in one sweep over the vocabulary"},
     {"accumulate", lj_pass_accumulate, false, "sums folded into the product or scatter that feeds them"},
+    {"recompute", lj_pass_recompute, true, "values of the forward pass computed again in the backward pass, as chosen"},
     {"expand", lj_pass_expand, true, "composites without a library kernel written out in primitives"},
     {"fold2", lj_pass_fold, true, "fold again, over what expand wrote"},
     {"dce2", lj_pass_dce, true, "dce again"},
@@ -62,6 +65,16 @@ static lj_status names_check(const char *list, const char *what)
     return LJ_OK;
 }
 
+lj_status lj_pass_recompute(lj_graph **graph, const lj_pass_context *context)
+{
+    lj_recompute choice;
+    int layers = lj_graph_layers(*graph);
+    if (!context->recompute || !*context->recompute || layers == 0) return LJ_OK;
+    LJ_TRY(lj_recompute_parse(context->recompute, layers, &choice));
+    LJ_TRY(lj_recompute_apply(graph, &choice));
+    return lj_pass_dce(graph, context);
+}
+
 static lj_status dump(const lj_graph *graph, const char *name, const lj_program_options *options)
 {
     if (!options->dump || !(lj_name_listed(options->dump_after, name) || lj_name_listed(options->dump_after, "all"))) return LJ_OK;
@@ -87,7 +100,7 @@ static lj_status copy_graph(const lj_graph *graph, lj_graph **out)
 
 lj_status lj_passes_run(const lj_graph *graph, const lj_program_options *options, lj_graph **out)
 {
-    lj_pass_context context = {.eager = options->eager != 0};
+    lj_pass_context context = {.eager = options->eager != 0, .recompute = options->recompute};
     lj_graph *work;
     LJ_TRY(names_check(options->disable, "disable"));
     LJ_TRY(names_check(options->dump_after, "dump_after"));

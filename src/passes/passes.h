@@ -10,6 +10,7 @@
 
 typedef struct {
     bool eager; /* operators one by one: no merging, the head with full logits */
+    const char *recompute; /* lj_recompute_parse; NULL = none */
 } lj_pass_context;
 
 typedef struct {
@@ -34,6 +35,7 @@ lj_status lj_pass_cse(lj_graph **graph, const lj_pass_context *context);
 lj_status lj_pass_dce(lj_graph **graph, const lj_pass_context *context);
 lj_status lj_pass_head(lj_graph **graph, const lj_pass_context *context);
 lj_status lj_pass_accumulate(lj_graph **graph, const lj_pass_context *context);
+lj_status lj_pass_recompute(lj_graph **graph, const lj_pass_context *context);
 lj_status lj_pass_expand(lj_graph **graph, const lj_pass_context *context);
 
 /* True for a composite that a library kernel runs as one step (expand leaves it). */

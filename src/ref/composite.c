@@ -27,7 +27,9 @@ static lj_status interpret(lj_ref_frame *frame, const lj_ref_op *op, const lj_va
     for (int j = 0; j < op->node->input_count; j++)
         if (inputs[j]) LJ_TRY(lj_ref_tensor_copy(&frame->tensors[inputs[j]], op->inputs[j]));
     for (int k = 0; k < op->node->output_count; k++) lj_ref_frame_keep(frame, outputs[k]);
-    LJ_TRY(lj_ref_frames_run(frame, 1, op->sizes, op->mode));
+    lj_ref_mode mode = op->mode;
+    mode.inside = true;
+    LJ_TRY(lj_ref_frames_run(frame, 1, op->sizes, mode));
     for (int k = 0; k < op->node->output_count; k++)
         memcpy(op->outputs[k].cells, frame->tensors[outputs[k]].cells, (size_t)op->outputs[k].count * sizeof(lj_ref_cell));
     return LJ_OK;

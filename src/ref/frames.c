@@ -28,7 +28,7 @@ lj_status lj_ref_node_run(const lj_graph *graph, const lj_node *node, const int6
     }
     for (int k = 0; k < node->output_count; k++) {
         lj_ref_tensor_round(&outputs[k], mode.exact);
-        if (mode.noise) lj_ref_nudge(node, inputs, &outputs[k], mode.noise);
+        if (mode.noise) lj_ref_nudge(node, inputs, &outputs[k], mode);
     }
     return LJ_OK;
 }

@@ -35,25 +35,30 @@ static double sum_scale(const lj_node *node, const lj_ref_tensor *const *inputs)
     return scale;
 }
 
-/* Units of the last place that this result may move. Narrowing casts count one: composites round intermediates in their own order. */
-static double allowed_units(const lj_node *node, const lj_ref_tensor *output)
+static bool computes(lj_op_class class)
 {
-    bool narrow = lj_dtype_bytes(output->dtype) == 2;
-    if (node->op == LJ_OP_cast) return narrow ? 1 : 0;
-    double tolerance = lj_op_rows[node->op].tolerance;
-    return narrow && tolerance > 1 && node->op != LJ_OP_scatter_add ? 1 : tolerance;
+    return class != LJ_CLASS_LEAF && class != LJ_CLASS_VIEW && class != LJ_CLASS_MOVE && class != LJ_CLASS_COMPOSITE;
 }
 
-void lj_ref_nudge(const lj_node *node, const lj_ref_tensor *const *inputs, lj_ref_tensor *output, uint64_t *noise)
+/* Units of the last place that this result may move: the row's tolerance, one where the result is a 16-bit rounding of something
+ * wider, and at least one for everything that a composite computes inside. */
+static double allowed_units(const lj_node *node, const lj_ref_tensor *output, bool inside)
+{
+    double tolerance = lj_op_rows[node->op].tolerance;
+    if (lj_dtype_bytes(output->dtype) == 2 && tolerance > 1 && node->op != LJ_OP_scatter_add) tolerance = 1;
+    return inside && tolerance == 0 && computes(lj_op_rows[node->op].class) ? 1 : tolerance;
+}
+
+void lj_ref_nudge(const lj_node *node, const lj_ref_tensor *const *inputs, lj_ref_tensor *output, lj_ref_mode mode)
 {
     lj_op_class class = lj_op_rows[node->op].class;
-    double units = lj_ref_is_float(output) ? allowed_units(node, output) : 0;
+    double units = lj_ref_is_float(output) ? allowed_units(node, output, mode.inside) : 0;
     if (units == 0 || class == LJ_CLASS_COMPOSITE) return; /* composites were nudged inside */
     bool sums = class == LJ_CLASS_REDUCE || class == LJ_CLASS_MATMUL || node->op == LJ_OP_scatter_add;
     double floor = sums ? sum_scale(node, inputs) * unit(output->dtype == LJ_F64 ? LJ_F64 : LJ_F32) * units : 0;
     for (int64_t at = 0; at < output->count; at++) {
         double *value = &output->cells[at].f;
-        *value += random_sign(noise) * (fabs(*value) * unit(output->dtype) * units + floor);
+        *value += random_sign(mode.noise) * (fabs(*value) * unit(output->dtype) * units + floor);
         *value = lj_dtype_round(output->dtype, *value);
     }
 }

@@ -1,4 +1,4 @@
-/* Reductions and the matrix product, accumulated in double. */
+/* Reductions and the matrix product, accumulated in double or wider. */
 #include "ref/tensor.h"
 
 #include <math.h>
@@ -25,19 +25,20 @@ static lj_status reduce(const lj_ref_op *op, line_fn fn)
     return LJ_OK;
 }
 
+/* Floats in long double, so that the oracle is the better one for f64 too. */
 static lj_ref_cell line_sum(line along)
 {
-    lj_ref_cell sum = {.i = 0};
     bool is_float = lj_dtype_rows[along.dtype].is_float;
-    if (is_float) sum.f = 0;
+    long double sum = 0;
+    uint64_t whole = 0;
     for (int64_t i = 0; i < along.count; i++) {
         lj_ref_cell term = along.cells[i * along.stride];
         if (is_float)
-            sum.f += term.f;
+            sum += (long double)term.f;
         else
-            sum.i = (int64_t)((uint64_t)sum.i + (uint64_t)term.i);
+            whole += (uint64_t)term.i;
     }
-    return sum;
+    return is_float ? (lj_ref_cell){.f = (double)sum} : (lj_ref_cell){.i = (int64_t)whole};
 }
 
 static lj_ref_cell least(lj_dtype dtype)
@@ -97,9 +98,9 @@ static double matrix_at(matrix m, int64_t row, int64_t column)
 
 static double row_times_column(matrix a, matrix b, int64_t row, int64_t column)
 {
-    double sum = 0;
-    for (int64_t k = 0; k < a.columns; k++) sum += matrix_at(a, row, k) * matrix_at(b, k, column);
-    return sum;
+    long double sum = 0;
+    for (int64_t k = 0; k < a.columns; k++) sum += (long double)matrix_at(a, row, k) * (long double)matrix_at(b, k, column);
+    return (double)sum;
 }
 
 lj_status lj_ref_matmul(const lj_ref_op *op)

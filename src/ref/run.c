@@ -49,7 +49,7 @@ static void results_store(const lj_ref_frame *frame, const lj_ref_member *member
 lj_status lj_ref_run_members(const lj_ref_member *members, int count, const int64_t *sizes, const lj_ref_options *options)
 {
     uint64_t noise = options ? options->noise : 0;
-    lj_ref_mode mode = {options && options->exact, noise ? &noise : NULL};
+    lj_ref_mode mode = {options && options->exact, false, noise ? &noise : NULL};
     bool exact = mode.exact;
     void *memory;
     LJ_TRY(lj_alloc_zero("reference", (size_t)count * sizeof(lj_ref_frame), &memory));
@@ -116,7 +116,7 @@ static lj_status node_tensors_load(node_tensors *t, const lj_graph *graph, const
 static lj_status node_alone(node_tensors *t, const lj_graph *graph, const lj_node *node, const int64_t *sizes, bool exact)
 {
     const lj_ref_row *row = &lj_ref_rows[node->op];
-    if (row->run) return lj_ref_node_run(graph, node, sizes, (lj_ref_mode){exact, NULL}, t->inputs, t->results);
+    if (row->run) return lj_ref_node_run(graph, node, sizes, (lj_ref_mode){exact, false, NULL}, t->inputs, t->results);
     if (!row->exchange || node->attributes.i[0] != 1)
         return lj_fail(LJ_ERR_UNSUPPORTED, "%s needs other ranks: use lj_ref_run_members", lj_node_describe(graph, node));
     LJ_TRY(lj_ref_outputs_init(graph, node, sizes, t->results));

@@ -26,7 +26,7 @@ lj_status lj_ref_frames_run(lj_ref_frame *frames, int count, const int64_t *size
 lj_status lj_ref_node_run(const lj_graph *graph, const lj_node *node, const int64_t *sizes, lj_ref_mode mode,
                           const lj_ref_tensor *const *inputs, lj_ref_tensor *outputs);
 /* Moves each element of a float result by up to its row's tolerance (noise.c). */
-void lj_ref_nudge(const lj_node *node, const lj_ref_tensor *const *inputs, lj_ref_tensor *output, uint64_t *noise);
+void lj_ref_nudge(const lj_node *node, const lj_ref_tensor *const *inputs, lj_ref_tensor *output, lj_ref_mode mode);
 /* Allocates and rounds around a function that fills the results. */
 lj_status lj_ref_outputs_init(const lj_graph *graph, const lj_node *node, const int64_t *sizes, lj_ref_tensor *outputs);
 void lj_ref_outputs_release(lj_ref_tensor *outputs, int count);

@@ -49,6 +49,7 @@ int64_t lj_ref_extent(const lj_ref_tensor *tensor, int from, int to);
 /* How a run computes: see lj_ref_options. `noise`: state of the random numbers, NULL for none. */
 typedef struct {
     bool exact;
+    bool inside; /* a composite's definition: an implementation of its own rounds in other places, so everything is nudged */
     uint64_t *noise;
 } lj_ref_mode;
 

@@ -74,29 +74,52 @@ static lj_status pointers_resolve(lj_program *program, const lj_plan *plan)
     return LJ_OK;
 }
 
-static void step_trace(const lj_program *program, const lj_planned_step *step, double seconds)
+/* Operations and bytes of one step at its sizes. */
+static void step_work(const lj_program *program, const lj_step *step, const int64_t *sizes, double *flops, double *bytes)
 {
-    const lj_step *of = step->step;
-    double flops = 0, bytes = 0;
-    if (!of->unit) {
-        size_t copied = 0;
-        if (lj_type_bytes(lj_type_get(program->graph, of->copy_value), step->sizes, &copied) == LJ_OK) bytes = 2 * (double)copied;
-        program->trace(program->trace_user, of->type->kind, "copy", seconds, 0, bytes);
+    size_t part;
+    *flops = *bytes = 0;
+    if (!step->unit) {
+        if (lj_type_bytes(lj_type_get(program->graph, step->copy_value), sizes, &part) == LJ_OK) *bytes = 2 * (double)part;
         return;
     }
-    if (of->kernel) {
-        const lj_graph *kernel = of->unit->kernel;
-        size_t part;
-        for (size_t n = 0; n < kernel->node_count; n++) flops += lj_node_flops(kernel, &kernel->nodes[n], step->sizes);
-        for (uint32_t k = 0; k < of->unit->input_count + of->unit->output_count; k++) {
-            lj_value v = k < of->unit->input_count ? of->unit->inputs[k] : of->unit->outputs[k - of->unit->input_count];
-            if (lj_type_bytes(lj_type_get(program->graph, v), step->sizes, &part) == LJ_OK) bytes += (double)part;
-        }
-    } else {
-        flops = lj_node_flops(program->graph, of->node, step->sizes);
-        bytes = lj_node_bytes(program->graph, of->node, step->sizes);
+    if (!step->kernel) {
+        *flops = lj_node_flops(program->graph, step->node, sizes);
+        *bytes = lj_node_bytes(program->graph, step->node, sizes);
+        return;
     }
-    program->trace(program->trace_user, of->type->kind, lj_node_describe(program->graph, of->node), seconds, flops, bytes);
+    const lj_graph *kernel = step->unit->kernel;
+    for (size_t n = 0; n < kernel->node_count; n++) *flops += lj_node_flops(kernel, &kernel->nodes[n], sizes);
+    for (uint32_t k = 0; k < step->unit->input_count + step->unit->output_count; k++) {
+        lj_value v = k < step->unit->input_count ? step->unit->inputs[k] : step->unit->outputs[k - step->unit->input_count];
+        if (lj_type_bytes(lj_type_get(program->graph, v), sizes, &part) == LJ_OK) *bytes += (double)part;
+    }
+}
+
+lj_status lj_program_count(lj_program *program, const lj_size *sizes, size_t count, lj_program_work *work)
+{
+    int64_t values[LJ_MAX_SYMBOLS] = {0};
+    LJ_TRY(lj_program_sizes(program, sizes, count, values));
+    lj_program_work sum = {0};
+    for (size_t i = 0; i < program->step_count; i++) {
+        const lj_step *step = &program->steps[i];
+        double flops, bytes;
+        step_work(program, step, values, &flops, &bytes);
+        bool gemm = step->unit && !step->kernel && step->node->op == LJ_OP_matmul, kernel = !step->unit || step->kernel;
+        *(gemm ? &sum.gemm_flops : &sum.library_flops) += kernel ? 0 : flops;
+        sum.total_bytes += bytes;
+        if (kernel) sum.kernel_bytes += bytes;
+    }
+    *work = sum;
+    return LJ_OK;
+}
+
+static void step_trace(const lj_program *program, const lj_planned_step *step, double seconds)
+{
+    double flops, bytes;
+    step_work(program, step->step, step->sizes, &flops, &bytes);
+    const char *name = step->step->node ? lj_node_describe(program->graph, step->step->node) : "copy";
+    program->trace(program->trace_user, step->step->type->kind, name, seconds, flops, bytes);
 }
 
 static lj_status steps_run(lj_program *program, lj_plan *plan)

@@ -43,7 +43,8 @@ static lj_attention_desc desc_of(const lj_planned_step *step)
 /* The kernel takes how many keys an entry has; the op says where its queries start. Kept in front of the kernel's scratch. */
 static size_t lens_bytes(const lj_planned_step *step, int q_start)
 {
-    bool given = q_start < (int)step->step->unit->input_count && step->step->unit->inputs[q_start];
+    bool causal = step->step->node->attributes.i[0] != 0; /* else every key is seen, wherever the queries start */
+    bool given = causal && q_start < (int)step->step->unit->input_count && step->step->unit->inputs[q_start];
     return given ? ((size_t)lj_step_dim(step, 0, 0) * sizeof(int32_t) + 63) & ~(size_t)63 : 0;
 }
 

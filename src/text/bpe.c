@@ -9,24 +9,29 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { CACHE_ENTRIES = 1 << 16, CACHE_WORD = 29, CACHE_IDS = 6, CACHE_EMPTY = 0xff };
+/* Two caches of recent words: one line a word for the short ones, four for runs of spaces, long names, non-Latin words. */
+enum { FEW_SYMBOLS = 48, CACHES = 2, CACHE_EMPTY = 0xff, DIRECT_CODES = 0x3000 };
+static const struct cache_shape {
+    size_t entries, stride, word_bytes, ids;
+} cache_shapes[CACHES] = {{1 << 16, 64, 30, 6}, {1 << 12, 256, 180, 16}};
 static const char word_mark[] = "\xe2\x96\x81"; /* U+2581 */
 
 typedef struct lj_bpe_symbol {
     int32_t id;         /* -1: cannot be written; ABSORBED: merged into its left neighbour */
     int32_t prev, next; /* -1: end */
     uint32_t start, bytes;
+    uint32_t rank;      /* of the merge with the next symbol; NO_MERGE: none */
+    int32_t joined;     /* what that makes */
     bool frozen;
 } symbol;
 
-/* One cache line: most words are short and give few tokens. */
-typedef struct lj_bpe_cache_entry {
+#define NO_MERGE UINT32_MAX
+
+/* An entry: this, then ids, then the word. */
+typedef struct {
     uint64_t hash;
     uint8_t bytes, count;
-    char word[CACHE_WORD + 1];
-    int32_t ids[CACHE_IDS];
 } cache_entry;
-_Static_assert(sizeof(cache_entry) == 64, "a cache entry is one line");
 
 /* Where an unused token came from last, in the round (word) it was seen. */
 typedef struct lj_bpe_split {
@@ -61,6 +66,7 @@ lj_status lj_bpe_init(lj_bpe *bpe, size_t count)
 void lj_bpe_release(lj_bpe *bpe)
 {
     lj_free(bpe->merges);
+    lj_free(bpe->direct);
     *bpe = (lj_bpe){0};
 }
 
@@ -92,27 +98,28 @@ const lj_bpe_merge *lj_bpe_find(const lj_bpe *bpe, int32_t left, int32_t right)
 }
 
 /* The heap holds rank << 32 | position: the least rank first, the leftmost among equals. */
-static void heap_push(lj_bpe_scratch *scratch, uint64_t key)
+static void heap_rise(uint64_t *heap, size_t at, uint64_t key)
 {
-    uint64_t *heap = scratch->heap;
-    size_t at = scratch->heap_count++;
-    while (at > 0 && heap[(at - 1) / 2] > key) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
+    for (; at > 0 && heap[(at - 1) / 2] > key; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = key;
 }
 
+static void heap_push(lj_bpe_scratch *scratch, uint64_t key)
+{
+    heap_rise(scratch->heap, scratch->heap_count++, key);
+}
+
+/* The hole goes down to a leaf without a look at the last entry, which mostly belongs near there: no branch that cannot be foreseen. */
 static uint64_t heap_pop(lj_bpe_scratch *scratch)
 {
     uint64_t *heap = scratch->heap, top = heap[0], last = heap[--scratch->heap_count];
     size_t at = 0, count = scratch->heap_count;
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child + 1] < heap[child]) child++;
-        if (heap[child] >= last) break;
+    for (size_t child; (child = 2 * at + 1) + 1 < count; at = child) {
+        child += heap[child + 1] < heap[child];
         heap[at] = heap[child];
     }
-    heap[at] = last;
+    if (2 * at + 1 < count) heap[at] = heap[2 * at + 1], at = 2 * at + 1;
+    heap_rise(heap, at, last);
     return top;
 }
 
@@ -146,7 +153,7 @@ void lj_bpe_scratch_release(lj_bpe_scratch *scratch)
 {
     lj_free(scratch->symbols);
     lj_free(scratch->heap);
-    lj_free(scratch->cache);
+    for (size_t i = 0; i < CACHES; i++) lj_free(scratch->cache[i]);
     lj_free(scratch->splits);
     *scratch = (lj_bpe_scratch){0};
 }
@@ -154,7 +161,7 @@ void lj_bpe_scratch_release(lj_bpe_scratch *scratch)
 static void symbol_add(lj_bpe_scratch *scratch, size_t *count, int32_t id, size_t start, size_t bytes, bool frozen)
 {
     int32_t at = (int32_t)*count;
-    scratch->symbols[(*count)++] = (symbol){id, at - 1, at + 1, (uint32_t)start, (uint32_t)bytes, frozen};
+    scratch->symbols[(*count)++] = (symbol){id, at - 1, at + 1, (uint32_t)start, (uint32_t)bytes, NO_MERGE, -1, frozen};
 }
 
 static size_t symbols_of_bytes(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes)
@@ -165,6 +172,23 @@ static size_t symbols_of_bytes(const lj_bpe *bpe, lj_bpe_scratch *scratch, const
         if (id >= 0 || bpe->keep_absent) symbol_add(scratch, &count, id, i, 1, false);
     }
     return count;
+}
+
+/* Symbol of a character, -1: none. Most are looked up by their code. */
+static int32_t character_symbol(const lj_bpe *bpe, const char *text, size_t bytes, uint32_t code)
+{
+    return bpe->direct && code < DIRECT_CODES ? bpe->direct[code] : lj_vocab_find(bpe->symbols, text, bytes);
+}
+
+lj_status lj_bpe_index(lj_bpe *bpe)
+{
+    void *fresh;
+    char text[4];
+    LJ_TRY(lj_alloc("text.merges", DIRECT_CODES * sizeof(int32_t), &fresh));
+    lj_free(bpe->direct);
+    bpe->direct = fresh;
+    for (uint32_t code = 0; code < DIRECT_CODES; code++) bpe->direct[code] = lj_vocab_find(bpe->symbols, text, lj_utf8_encode(code, text));
+    return LJ_OK;
 }
 
 /* A character that has no token: its bytes' tokens when the model has all of them. */
@@ -184,8 +208,8 @@ static size_t symbols_of_characters(const lj_bpe *bpe, lj_bpe_scratch *scratch, 
     uint32_t code;
     for (size_t at = 0, length; at < bytes; at += length) {
         length = lj_utf8_decode(word + at, bytes - at, &code);
-        if (!length) length = 1;
-        int32_t id = lj_vocab_find(bpe->symbols, word + at, length);
+        if (!length) length = 1, code = UINT32_MAX;
+        int32_t id = character_symbol(bpe, word + at, length, code);
         if (id >= 0) {
             if (waiting) symbol_add(scratch, &count, bpe->unknown, waiting_start, waiting, false);
             waiting = 0;
@@ -219,46 +243,84 @@ static size_t symbols_of_pieces(const lj_bpe *bpe, lj_bpe_scratch *scratch, cons
         length = bpe->frozen ? lj_added_prefix(bpe->frozen, word + at, bytes - at, &id) : 0;
         bool frozen = length > 0;
         if (!frozen) {
-            length = bpe->loose ? claimed_length(word + at, bytes - at) : lj_utf8_decode(word + at, bytes - at, &code);
-            if (!length) length = 1;
-            id = lj_vocab_find(bpe->symbols, word + at, length);
+            length = lj_utf8_decode(word + at, bytes - at, &code);
+            if (!length) length = bpe->loose ? claimed_length(word + at, bytes - at) : 1, code = UINT32_MAX;
+            id = character_symbol(bpe, word + at, length, code);
         }
         symbol_add(scratch, &count, id, at, length, frozen);
     }
     return count;
 }
 
-static void pair_push(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
+/* Looks up what the symbol and the next one make. */
+static void pair_find(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
 {
-    const symbol *a = &scratch->symbols[left];
+    symbol *a = &scratch->symbols[left];
+    a->rank = NO_MERGE;
     if (a->next < 0) return;
     const symbol *b = &scratch->symbols[a->next];
     if (a->frozen || b->frozen) return;
     const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
     if (!merge) return;
-    heap_push(scratch, (uint64_t)merge->rank << 32 | (uint32_t)left);
+    a->rank = merge->rank, a->joined = merge->joined;
     if (bpe->unused && merge->joined < bpe->token_count && bpe->unused[merge->joined])
         scratch->splits[merge->joined] = (split){scratch->round, a->id, b->id, a->bytes};
 }
 
-static void merge_all(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+/* Puts the symbol's merge into the heap. */
+static void pair_push(const lj_bpe *bpe, lj_bpe_scratch *scratch, int32_t left)
 {
-    symbol *symbols = scratch->symbols;
+    pair_find(bpe, scratch, left);
+    if (scratch->symbols[left].rank != NO_MERGE) heap_push(scratch, (uint64_t)scratch->symbols[left].rank << 32 | (uint32_t)left);
+}
+
+static void symbols_join(lj_bpe_scratch *scratch, int32_t left)
+{
+    symbol *a = &scratch->symbols[left], *b = &scratch->symbols[a->next];
+    a->id = a->joined, a->bytes += b->bytes, a->next = b->next, b->id = ABSORBED, b->rank = NO_MERGE;
+    if (a->next >= 0) scratch->symbols[a->next].prev = left;
+}
+
+/* An entry counts only while its symbol still has that merge; what has changed since left another entry. */
+static void merge_by_heap(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
     scratch->heap_count = 0;
-    if (count) symbols[count - 1].next = -1;
     for (size_t i = 0; i + 1 < count; i++) pair_push(bpe, scratch, (int32_t)i);
     while (scratch->heap_count) {
         uint64_t key = heap_pop(scratch);
-        symbol *a = &symbols[(uint32_t)key];
-        if (a->id < 0 || a->next < 0) continue;
-        symbol *b = &symbols[a->next];
-        const lj_bpe_merge *merge = lj_bpe_find(bpe, a->id, b->id);
-        if (!merge || merge->rank != key >> 32 || a->frozen || b->frozen) continue; /* the entry is out of date */
-        a->id = merge->joined, a->bytes += b->bytes, a->next = b->next, b->id = ABSORBED;
-        if (a->next >= 0) symbols[a->next].prev = (int32_t)(a - symbols);
-        if (a->prev >= 0) pair_push(bpe, scratch, a->prev);
-        pair_push(bpe, scratch, (int32_t)(a - symbols));
+        int32_t left = (int32_t)(uint32_t)key;
+        if (scratch->symbols[left].rank != key >> 32) continue;
+        symbols_join(scratch, left);
+        if (scratch->symbols[left].prev >= 0) pair_push(bpe, scratch, scratch->symbols[left].prev);
+        pair_push(bpe, scratch, left);
     }
+}
+
+/* The same for few symbols, where looking through all is quicker than keeping a heap. */
+static void merge_by_scan(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
+    symbol *symbols = scratch->symbols;
+    for (size_t i = 0; i + 1 < count; i++) pair_find(bpe, scratch, (int32_t)i);
+    for (;;) {
+        uint32_t best = NO_MERGE;
+        int32_t left = -1;
+        for (int32_t i = 0; i >= 0; i = symbols[i].next)
+            if (symbols[i].rank < best) best = symbols[i].rank, left = i;
+        if (left < 0) return;
+        symbols_join(scratch, left);
+        if (symbols[left].prev >= 0) pair_find(bpe, scratch, symbols[left].prev);
+        pair_find(bpe, scratch, left);
+    }
+}
+
+static void merge_all(const lj_bpe *bpe, lj_bpe_scratch *scratch, size_t count)
+{
+    if (count == 0) return;
+    scratch->symbols[count - 1].next = -1;
+    if (count <= FEW_SYMBOLS)
+        merge_by_scan(bpe, scratch, count);
+    else
+        merge_by_heap(bpe, scratch, count);
 }
 
 /* Tokens of a stretch that no token covers. */
@@ -322,30 +384,44 @@ static lj_status encode_word(const lj_bpe *bpe, lj_bpe_scratch *scratch, const c
     return emit_all(bpe, scratch, count, word, out);
 }
 
-static bool cached(const cache_entry *entry, uint64_t hash, const char *word, size_t bytes)
+static int32_t *entry_ids(cache_entry *entry)
 {
-    return entry->count != CACHE_EMPTY && entry->hash == hash && entry->bytes == bytes && memcmp(entry->word, word, bytes) == 0;
+    return (int32_t *)(void *)((char *)entry + 12);
+}
+
+static char *entry_word(cache_entry *entry, const struct cache_shape *shape)
+{
+    return (char *)entry + 12 + 4 * shape->ids;
+}
+
+static lj_status cache_make(lj_bpe_scratch *scratch, size_t which)
+{
+    const struct cache_shape *shape = &cache_shapes[which];
+    void *fresh;
+    LJ_TRY(lj_alloc("text.word_cache", shape->entries * shape->stride, &fresh));
+    scratch->cache[which] = fresh;
+    for (size_t i = 0; i < shape->entries; i++) ((cache_entry *)(void *)(scratch->cache[which] + i * shape->stride))->count = CACHE_EMPTY;
+    return LJ_OK;
 }
 
 static lj_status encode_cached(const lj_bpe *bpe, lj_bpe_scratch *scratch, const char *word, size_t bytes, lj_ids *out)
 {
-    if (bytes > CACHE_WORD) return encode_word(bpe, scratch, word, bytes, out);
-    if (!scratch->cache) {
-        void *fresh;
-        LJ_TRY(lj_alloc("text.word_cache", CACHE_ENTRIES * sizeof(cache_entry), &fresh));
-        scratch->cache = fresh;
-        for (size_t i = 0; i < CACHE_ENTRIES; i++) scratch->cache[i].count = CACHE_EMPTY;
-    }
+    size_t which = 0;
+    while (which < CACHES && bytes > cache_shapes[which].word_bytes) which++;
+    if (which == CACHES) return encode_word(bpe, scratch, word, bytes, out);
+    if (!scratch->cache[which]) LJ_TRY(cache_make(scratch, which));
+    const struct cache_shape *shape = &cache_shapes[which];
     uint64_t hash = XXH3_64bits(word, bytes);
-    cache_entry *entry = &scratch->cache[hash & (CACHE_ENTRIES - 1)];
-    if (cached(entry, hash, word, bytes)) return lj_ids_add_many(out, entry->ids, entry->count);
+    cache_entry *entry = (cache_entry *)(void *)(scratch->cache[which] + (hash & (shape->entries - 1)) * shape->stride);
+    if (entry->count != CACHE_EMPTY && entry->hash == hash && entry->bytes == bytes && memcmp(entry_word(entry, shape), word, bytes) == 0)
+        return lj_ids_add_many(out, entry_ids(entry), entry->count);
     size_t before = out->count;
     LJ_TRY(encode_word(bpe, scratch, word, bytes, out));
     size_t count = out->count - before;
-    if (count > CACHE_IDS) return LJ_OK;
-    entry->hash = hash, entry->bytes = (uint8_t)bytes, entry->count = (uint8_t)count;
-    memcpy(entry->word, word, bytes);
-    if (count) memcpy(entry->ids, out->data + before, count * sizeof *entry->ids);
+    if (count > shape->ids) return LJ_OK;
+    *entry = (cache_entry){hash, (uint8_t)bytes, (uint8_t)count};
+    memcpy(entry_word(entry, shape), word, bytes);
+    if (count) memcpy(entry_ids(entry), out->data + before, count * sizeof *out->data);
     return LJ_OK;
 }
 

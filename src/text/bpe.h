@@ -25,6 +25,7 @@ typedef struct {
     lj_bpe_merge *merges; /* open addressing */
     size_t merge_mask, merge_count;
     const lj_vocab *symbols; /* text of a character (or of a whole word) to symbol; byte-level: raw bytes */
+    int32_t *direct; /* symbols of the first code points, made by lj_bpe_index; owned */
     int32_t token_count;
     int32_t byte_symbol[256]; /* byte_level: the symbol of each byte, -1: the byte is dropped */
     int32_t byte_token[256];  /* byte_fallback: token of <0xNN>, -1: none */
@@ -45,7 +46,7 @@ typedef struct {
     struct lj_bpe_symbol *symbols;
     uint64_t *heap;
     size_t symbol_capacity, heap_capacity, heap_count;
-    struct lj_bpe_cache_entry *cache;
+    char *cache[2]; /* recent words, short and long */
     struct lj_bpe_split *splits; /* [token_count] when the model has unused tokens */
     uint32_t round;
 } lj_bpe_scratch;
@@ -56,6 +57,9 @@ void lj_bpe_release(lj_bpe *bpe);
 /* Adds a merge. A pair that is there keeps its first rank, or takes the new one when `replace`. */
 void lj_bpe_add(lj_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t joined, bool replace);
 const lj_bpe_merge *lj_bpe_find(const lj_bpe *bpe, int32_t left, int32_t right);
+
+/* Makes characters quick to look up; call when `symbols` is complete (not for byte_level). */
+lj_status lj_bpe_index(lj_bpe *bpe);
 
 /* Appends the tokens of `word` (valid UTF-8 unless byte_level). LJ_ERR_NOMEM; LJ_ERR_LIMIT from 2^31 symbols. One scratch a
  * thread; the model may be shared. */

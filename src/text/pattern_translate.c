@@ -245,7 +245,7 @@ static lj_status group_begin(translation *t)
 static void interval(translation *t, size_t length)
 {
     copy(t, length);
-    if (!next_is(t, "+")) return;
+    if (!next_is(t, "+") || t->out->failed) return;
     t->at++;
     lj_text repeated;
     lj_text_init(&repeated);

@@ -14,20 +14,21 @@ static int shown(lj_span text)
     return (int)(text.bytes < 80 ? text.bytes : 80);
 }
 
-static bool cut_is_merge(const lj_vocab *vocab, lj_span text, const char *space, lj_merge *out)
+/* Counts the cut at `space` in *fits when its parts and the whole are tokens. */
+static lj_status cut_try(const lj_vocab *vocab, lj_span text, const char *space, size_t *fits, lj_merge *out)
 {
     lj_text joined;
     size_t left = (size_t)(space - text.data), right = text.bytes - left - 1;
     lj_merge found = {lj_vocab_find(vocab, text.data, left), lj_vocab_find(vocab, space + 1, right), -1};
-    if (found.left < 0 || found.right < 0) return false;
+    if (found.left < 0 || found.right < 0) return LJ_OK;
     lj_text_init(&joined);
     lj_text_add_bytes(&joined, text.data, left);
     lj_text_add_bytes(&joined, space + 1, right);
-    if (!joined.failed) found.joined = lj_vocab_find(vocab, joined.data, joined.length);
+    lj_status status = lj_text_status(&joined);
+    if (status == LJ_OK) found.joined = lj_vocab_find(vocab, joined.data, joined.length);
     lj_text_release(&joined);
-    if (found.joined < 0) return false;
-    *out = found;
-    return true;
+    if (found.joined >= 0) *out = found, ++*fits;
+    return status;
 }
 
 lj_status lj_merge_find(const lj_vocab *vocab, size_t index, lj_span left, lj_span right, lj_merge *out)
@@ -61,7 +62,7 @@ lj_status lj_merge_parse(const lj_vocab *vocab, size_t index, lj_span text, lj_m
          at = at + 2 < end ? memchr(at + 1, ' ', (size_t)(end - at) - 2) : NULL) {
         if (!first) first = at;
         spaces++;
-        fits += cut_is_merge(vocab, text, at, out);
+        LJ_TRY(cut_try(vocab, text, at, &fits, out));
     }
     if (fits == 1) return LJ_OK;
     if (!spaces) return lj_fail(LJ_ERR_FORMAT, "merge %zu '%.*s': no space between two parts", index, shown(text), text.data);
@@ -179,7 +180,7 @@ static lj_status build(lj_tokenizer *tokenizer, ranking *r)
     tokenizer->bpe.token_count = (int32_t)r->count;
     tokenizer->bpe.keep_absent = true;
     lj_tokenizer_find_cuts(tokenizer);
-    return LJ_OK;
+    return lj_bpe_index(&tokenizer->bpe);
 }
 
 lj_status lj_pieces_to_bpe(lj_tokenizer *tokenizer, const lj_piece *pieces, size_t count)

@@ -3,6 +3,7 @@
 #include "text/tokenizer_parts.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 /* Private code points that stand for what is no character on its way through normaliser and expressions: bytes 0x80 .. 0xff, and the
  * surrogates that llama.cpp lets pass. A broken text that holds these code points itself sends them as four bytes each, so that they
@@ -305,4 +306,19 @@ const char *lj_tokenizer_chat_template(const lj_tokenizer *tokenizer)
 const char *lj_tokenizer_describe(const lj_tokenizer *tokenizer)
 {
     return tokenizer->description;
+}
+
+uint64_t lj_tokenizer_fingerprint(const lj_tokenizer *tokenizer)
+{
+    const lj_bpe *bpe = &tokenizer->bpe;
+    uint64_t hash = XXH3_64bits(bpe->merges, (bpe->merge_mask + 1) * sizeof *bpe->merges);
+    for (size_t id = 0; id < tokenizer->vocab.limit; id++) {
+        lj_span entry = tokenizer->vocab.entries[id];
+        hash = XXH3_64bits_withSeed(entry.data, entry.bytes, hash * 31 + id + tokenizer->tokens[id].flags);
+    }
+    uint64_t rules[] = {tokenizer->normalizer.count, tokenizer->pretokenizer.count, tokenizer->invalid, bpe->byte_fallback, bpe->whole_words,
+                        tokenizer->before.count,     tokenizer->after.count};
+    hash = XXH3_64bits_withSeed(rules, sizeof rules, hash);
+    hash = XXH3_64bits_withSeed(tokenizer->prefix.data, tokenizer->prefix.count * sizeof(int32_t), hash);
+    return XXH3_64bits_withSeed(tokenizer->suffix.data, tokenizer->suffix.count * sizeof(int32_t), hash);
 }

@@ -93,6 +93,8 @@ int32_t lj_tokenizer_pad(const lj_tokenizer *tokenizer);
 bool lj_tokenizer_ends_turn(const lj_tokenizer *tokenizer, int32_t id);
 /* The model's chat template (Jinja text), NULL: it has none. Owned by the tokenizer. */
 const char *lj_tokenizer_chat_template(const lj_tokenizer *tokenizer);
+/* A number that tells two tokenizers apart: of their tokens, merges and rules. */
+uint64_t lj_tokenizer_fingerprint(const lj_tokenizer *tokenizer);
 /* "byte-level BPE, 49152 tokens" and the like, for reports. Owned by the tokenizer. */
 const char *lj_tokenizer_describe(const lj_tokenizer *tokenizer);
 

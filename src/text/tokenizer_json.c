@@ -195,8 +195,9 @@ static lj_status model_read(lj_tokenizer *tokenizer, const json_t *model, const 
     LJ_TRY(symbols_read(tokenizer));
     LJ_TRY(merges_read(tokenizer, merges));
     bpe->token_count = (int32_t)tokenizer->vocab.limit;
-    if (!byte_level) lj_tokenizer_find_cuts(tokenizer);
-    return LJ_OK;
+    if (byte_level) return LJ_OK;
+    lj_tokenizer_find_cuts(tokenizer);
+    return lj_bpe_index(bpe);
 }
 
 /* A token looked for in normalised text is looked for in its own normal form. */

@@ -26,7 +26,8 @@ static lj_status pattern_read(const json_t *value, const char *what, lj_text *ou
     } else {
         return lj_fail(LJ_ERR_FORMAT, "%s: 'pattern' must be {\"Regex\": ...} or {\"String\": ...}", what);
     }
-    return out->length ? lj_text_status(out) : lj_fail(LJ_ERR_FORMAT, "%s: 'pattern' is empty", what);
+    LJ_TRY(lj_text_status(out));
+    return out->length ? LJ_OK : lj_fail(LJ_ERR_FORMAT, "%s: 'pattern' is empty", what);
 }
 
 static lj_status add_form(lj_tokenizer *tokenizer, lj_norm_kind kind)

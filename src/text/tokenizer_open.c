@@ -168,10 +168,20 @@ static lj_status surround(lj_tokenizer *tokenizer, const json_t *config, const c
     return add && role >= 0 ? lj_ids_add(side, role) : LJ_OK;
 }
 
+static lj_status load_config(const char *path, json_t **out)
+{
+    lj_mapped_file file;
+    LJ_TRY(lj_mapped_file_init(&file, path));
+    lj_status status = file.bytes > config_limit ? lj_fail(LJ_ERR_LIMIT, "%s: %zu bytes, at most %zu are read", path, file.bytes, config_limit)
+                                                 : lj_json_parse_wide(path, (const char *)file.data, file.bytes, out);
+    lj_mapped_file_release(&file);
+    return status;
+}
+
 static lj_status read_config(lj_tokenizer *tokenizer, const char *path, bool sentencepiece)
 {
     json_t *config;
-    LJ_TRY(lj_json_load(path, config_limit, &config));
+    LJ_TRY(load_config(path, &config));
     role_find(tokenizer, config, "bos_token", &tokenizer->bos);
     role_find(tokenizer, config, "eos_token", &tokenizer->eos);
     role_find(tokenizer, config, "pad_token", &tokenizer->pad);

@@ -82,6 +82,7 @@ static lj_trainer_options trainer_options(const lj_benchmark_options *o, bool mi
     return (lj_trainer_options){.dtype = o->dtype,
                                 .threads = o->threads,
                                 .eager = o->eager,
+                                .recompute = o->recompute,
                                 .documents = o->rows && o->rows->packed,
                                 .micro_only = micro_only,
                                 .accumulate = accumulate,
@@ -343,7 +344,6 @@ static lj_status parts_run(bench *b)
 {
     lj_benchmark_result *r = b->result;
     r->by_parts = true, r->layers_total = b->options->config.num_hidden_layers, r->layers_measured = 1;
-    LJ_TRY(parts_fit(b));
     LJ_TRY(part_measure(b, "embedding", (lj_model_part){0, true, false}, b->options->config.tie_word_embeddings, &r->runs[0]));
     LJ_TRY(part_measure(b, "layer", (lj_model_part){1, false, false}, false, &r->runs[1]));
     LJ_TRY(part_measure(b, "head", (lj_model_part){0, false, true}, false, &r->runs[2]));
@@ -411,8 +411,10 @@ static lj_status all_run(bench *b)
     bool fits;
     LJ_TRY(options_check(b->options));
     LJ_TRY(fits_whole(b, &fits));
+    fits = fits && !b->options->parts;
+    if (!fits) LJ_TRY(parts_fit(b));
     LJ_TRY(peak_open(b));
-    LJ_TRY(fits && !b->options->parts ? whole_run(b) : parts_run(b));
+    LJ_TRY(fits ? whole_run(b) : parts_run(b));
     LJ_TRY(lj_gemm_peak_sample(b->peak));
     LJ_TRY(lj_gemm_peak_sample(b->peak));
     totals(b);

@@ -22,6 +22,7 @@ typedef struct {
     int threads;         /* > 0 */
     bool eager;
     bool parts;          /* by parts although the whole would fit */
+    const char *recompute; /* as lj_program_options; NULL = none */
     double learning_rate, clip;
     uint64_t seed, limit_bytes; /* memory that may be used; 0 = what is free now */
     const lj_rows *rows; /* NULL: synthetic tokens */

@@ -6,6 +6,7 @@
 #include "formats/safetensors.h"
 #include "formats/strict_json.h"
 #include "model/params.h"
+#include "text/gguf_save.h"
 #include "train/folder.h"
 
 #include <stdio.h>
@@ -33,6 +34,15 @@ static lj_status tokenizer_copy(const char *from, const char *to)
         LJ_TRY(status);
     }
     return LJ_OK;
+}
+
+/* A GGUF whose tokenizer cannot be written keeps the run alive: the model is what matters, and the remedy is said once. */
+static lj_status tokenizer_save(const lj_tokenizer_origin *origin, const char *folder)
+{
+    if (!origin->gguf) return tokenizer_copy(origin->folder ? origin->folder : "", folder);
+    lj_status status = lj_gguf_tokenizer_save(origin->gguf, folder);
+    if (status != LJ_ERR_UNSUPPORTED) return status;
+    return lj_fallback("tokenizer not saved", lj_error_message(), "use the saved model with --tokenizer and the file it was trained from");
 }
 
 static lj_status moments_declare(const lj_param_layout *layout, lj_safetensors_writer *writer, const char *which)
@@ -145,16 +155,17 @@ static lj_status state_load(const char *folder, const lj_recipe *recipe, lj_trai
     return status;
 }
 
-static lj_status files_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const char *tokenizer_folder,
+static lj_status files_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const lj_tokenizer_origin *tokenizer,
                             const char *folder)
 {
     LJ_TRY(lj_params_save(lj_trainer_layout(trainer), lj_trainer_master(trainer), LJ_F32, folder, 0));
-    LJ_TRY(tokenizer_copy(tokenizer_folder, folder));
+    LJ_TRY(tokenizer_save(tokenizer, folder));
     LJ_TRY(optimizer_save(trainer, folder));
     return state_save(state, recipe, folder);
 }
 
-lj_status lj_checkpoint_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const char *tokenizer_folder, char **path)
+lj_status lj_checkpoint_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const lj_tokenizer_origin *tokenizer,
+                             char **path)
 {
     char temporary[4096], final[4096];
     LJ_TRY(lj_folder_create(recipe->out, 0755));
@@ -162,7 +173,7 @@ lj_status lj_checkpoint_save(lj_trainer *trainer, const lj_train_state *state, c
     snprintf(temporary, sizeof temporary, "%s/.saving-%06lld-%d", recipe->out, (long long)state->step, (int)getpid());
     snprintf(final, sizeof final, "%s/step-%06lld", recipe->out, (long long)state->step);
     LJ_TRY(lj_folder_create(temporary, 0755));
-    lj_status status = files_save(trainer, state, recipe, tokenizer_folder, temporary);
+    lj_status status = files_save(trainer, state, recipe, tokenizer, temporary);
     if (status == LJ_OK) status = lj_folder_publish(temporary, final);
     if (status != LJ_OK) return lj_folder_remove(temporary), lj_fail_in(status, "checkpoint of step %lld", (long long)state->step);
     *path = strdup(final);

@@ -11,6 +11,7 @@
 #ifndef LJ_TRAIN_CHECKPOINT_H
 #define LJ_TRAIN_CHECKPOINT_H
 
+#include "formats/gguf.h"
 #include "train/recipe.h"
 #include "train/trainer.h"
 
@@ -22,9 +23,15 @@ typedef struct {
     double loss_mean;    /* running mean, for max_loss_jump; 0 = none yet */
 } lj_train_state;
 
-/* Saves everything; *path receives the folder's name (the caller frees it). `tokenizer_folder`: where the tokenizer's files are
- * copied from, "" = none. */
-lj_status lj_checkpoint_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const char *tokenizer_folder, char **path);
+/* Where a checkpoint's tokenizer comes from: files of a folder are copied, a GGUF's is written as lj_gguf_tokenizer_save does. Neither: none. */
+typedef struct {
+    const char *folder; /* "" or NULL: no folder */
+    const lj_gguf *gguf;
+} lj_tokenizer_origin;
+
+/* Saves everything; *path receives the folder's name (the caller frees it). */
+lj_status lj_checkpoint_save(lj_trainer *trainer, const lj_train_state *state, const lj_recipe *recipe, const lj_tokenizer_origin *tokenizer,
+                             char **path);
 /* Newest complete checkpoint in `out`: *path (the caller frees it). LJ_ERR_NOT_FOUND when there is none. */
 lj_status lj_checkpoint_newest(const char *out, char **path);
 /* Reads the state and compares the recipe (lj_recipe_compare); then weights and moments. */

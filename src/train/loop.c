@@ -26,6 +26,7 @@ typedef struct {
     lj_train_loop *loop;
     lj_batch *batches; /* accum of them */
     lj_metrics metrics;
+    lj_tensorboard board;
     int64_t saved_step;
 } run_state;
 
@@ -34,6 +35,7 @@ static void run_release(run_state *run)
     for (int64_t i = 0; run->batches && i < run->loop->recipe->accum; i++) lj_batch_release(&run->batches[i]);
     free(run->batches);
     lj_metrics_close(&run->metrics);
+    lj_tensorboard_close(&run->board);
 }
 
 static lj_status run_init(run_state *run, lj_train_loop *loop)
@@ -44,7 +46,33 @@ static lj_status run_init(run_state *run, lj_train_loop *loop)
     if (!run->batches) return lj_fail(LJ_ERR_NOMEM, "%lld micro-batches", (long long)r->accum);
     for (int64_t i = 0; i < r->accum; i++) LJ_TRY(lj_batch_init(&run->batches[i], r->batch, r->seq));
     LJ_TRY(lj_folder_create(r->out, 0755));
-    return lj_metrics_open(&run->metrics, r->out, loop->state.step);
+    LJ_TRY(lj_metrics_open(&run->metrics, r->out, loop->state.step));
+    return loop->tensorboard ? lj_tensorboard_open(&run->board, r->out) : LJ_OK;
+}
+
+typedef struct {
+    const char *tag;
+    double value;
+} scalar;
+
+static lj_status scalars_write(run_state *run, int64_t step, const scalar *scalars, size_t count)
+{
+    for (size_t i = 0; run->board.file && i < count; i++) LJ_TRY(lj_tensorboard_scalar(&run->board, scalars[i].tag, step, scalars[i].value));
+    return LJ_OK;
+}
+
+static lj_status step_record(run_state *run, const lj_step_metrics *row)
+{
+    const scalar scalars[] = {{"train/loss", row->loss}, {"train/lr", row->lr}, {"train/grad_norm", row->grad_norm}, {"train/tokens_per_s", row->tokens_per_s}};
+    LJ_TRY(lj_metrics_step(&run->metrics, row));
+    return scalars_write(run, row->step, scalars, sizeof scalars / sizeof *scalars);
+}
+
+static lj_status eval_record(run_state *run, const lj_eval_metrics *row)
+{
+    const scalar scalars[] = {{"eval/loss", row->loss}, {"eval/perplexity", exp(row->loss)}};
+    LJ_TRY(lj_metrics_eval(&run->metrics, row));
+    return scalars_write(run, row->step, scalars, sizeof scalars / sizeof *scalars);
 }
 
 lj_status lj_train_evaluate(lj_trainer *trainer, const lj_rows *rows, int64_t batch, lj_eval_metrics *result)
@@ -76,7 +104,7 @@ static lj_status evaluate(run_state *run)
     if (!loop->eval_first.rows) loop->eval_first = row;
     loop->eval_last = row;
     if (loop->on_eval) loop->on_eval(loop->user, loop, &row);
-    return lj_metrics_eval(&run->metrics, &row);
+    return eval_record(run, &row);
 }
 
 static lj_status save(run_state *run)
@@ -84,7 +112,7 @@ static lj_status save(run_state *run)
     lj_train_loop *loop = run->loop;
     char *path;
     if (run->saved_step == loop->state.step) return LJ_OK;
-    LJ_TRY(lj_checkpoint_save(loop->trainer, &loop->state, loop->recipe, loop->tokenizer_folder, &path));
+    LJ_TRY(lj_checkpoint_save(loop->trainer, &loop->state, loop->recipe, &loop->tokenizer, &path));
     run->saved_step = loop->state.step;
     if (loop->on_save) loop->on_save(loop->user, loop, path);
     free(path);
@@ -147,7 +175,7 @@ static lj_status step_run(run_state *run)
     loop->last_loss = loss;
     lj_step_metrics row = {loop->state.step, loop->state.tokens, loss, lr, norm, seconds, (double)(r->accum * r->batch * r->seq) / seconds};
     if (loop->on_step) loop->on_step(loop->user, loop, &row);
-    return lj_metrics_step(&run->metrics, &row);
+    return step_record(run, &row);
 }
 
 static bool due(int64_t every, int64_t step)

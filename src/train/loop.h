@@ -6,6 +6,7 @@
 #include "train/metrics.h"
 #include "train/rows.h"
 #include "train/schedule.h"
+#include "train/tensorboard.h"
 
 typedef struct lj_train_loop lj_train_loop;
 
@@ -15,9 +16,10 @@ struct lj_train_loop {
     const lj_recipe *recipe;
     lj_schedule schedule;
     const lj_rows *rows, *eval_rows; /* eval_rows may be NULL */
-    const char *tokenizer_folder;    /* "" = none */
+    lj_tokenizer_origin tokenizer;
     lj_train_state state;
     int64_t last_step;               /* the run ends after this step */
+    bool tensorboard;                /* write event files too */
     int64_t stop_after;              /* leave after this step as if terminated; 0 = no */
     /* Reports; each may be NULL. */
     void (*on_step)(void *user, const lj_train_loop *loop, const lj_step_metrics *row);

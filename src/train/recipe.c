@@ -14,9 +14,9 @@ typedef struct {
 
 /* The one list: FIXED fields decide the numbers, FREE ones may change on resume. */
 #define RECIPE(FIXED, FREE)                                                                                                      \
-    FIXED(model), FIXED(data), FIXED(eval_data), FIXED(tokenizer), FREE(out), FIXED(dtype), FIXED(schedule), FREE(steps),         \
+    FIXED(model), FIXED(data), FIXED(eval_data), FIXED(tokenizer), FIXED(chat_format), FREE(out), FIXED(dtype), FIXED(schedule), FREE(steps),         \
         FIXED(batch), FIXED(seq), FIXED(accum), FREE(threads), FIXED(seed), FIXED(warmup), FREE(eval_every), FREE(save_every),   \
-        FREE(keep), FIXED(epochs), FIXED(lr), FIXED(min_lr), FIXED(decay_fraction), FIXED(weight_decay), FIXED(beta1),           \
+        FREE(keep), FREE(recompute), FIXED(epochs), FIXED(lr), FIXED(min_lr), FIXED(decay_fraction), FIXED(weight_decay), FIXED(beta1),           \
         FIXED(beta2), FIXED(adam_eps), FIXED(clip), FIXED(eval_fraction), FIXED(max_loss_jump), FIXED(shuffle), FIXED(decay), FIXED(compile),  \
         FIXED(allow_missing), FIXED(random_weights)
 #define FIXED_ROW(name) {LJ_CFG_##name, offsetof(lj_recipe, name), false}

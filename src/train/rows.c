@@ -8,7 +8,7 @@
 
 void lj_corpus_release(lj_corpus *corpus)
 {
-    free(corpus->tokens);
+    lj_free(corpus->tokens);
     free(corpus->marks);
     free(corpus->ends);
     *corpus = (lj_corpus){0};

@@ -16,7 +16,7 @@
 
 /* Tokens of all documents after each other. */
 typedef struct {
-    int32_t *tokens;
+    int32_t *tokens;    /* from lj_alloc; the other lists from malloc */
     uint8_t *marks;     /* 1: this token is learnt (a target); NULL: all are */
     int64_t token_count;
     int64_t *ends;      /* of documents: token index after the last */

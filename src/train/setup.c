@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static lj_status recipe_check(const lj_recipe *r)
 {
@@ -28,8 +29,10 @@ static lj_status vocabulary_check(const lj_train_setup *s)
 
 static lj_status corpora_read(lj_train_setup *s)
 {
-    LJ_TRY(lj_corpus_read(s->recipe.data, s->tokenizer, &s->corpus));
-    return *s->recipe.eval_data ? lj_corpus_read(s->recipe.eval_data, s->tokenizer, &s->eval_corpus) : LJ_OK;
+    const lj_chat_format *format;
+    LJ_TRY(lj_corpus_format(s->recipe.chat_format, &format));
+    LJ_TRY(lj_corpus_read(s->recipe.data, s->tokenizer, format, &s->corpus));
+    return *s->recipe.eval_data ? lj_corpus_read(s->recipe.eval_data, s->tokenizer, format, &s->eval_corpus) : LJ_OK;
 }
 
 /* A running text is cut once: training before, evaluation behind. Documents need a file of their own to be held out. */
@@ -56,13 +59,18 @@ static lj_status trainer_make(lj_train_setup *s)
     lj_trainer_options options = {.dtype = dtype,
                                   .threads = (int)r->threads,
                                   .eager = !r->compile,
+                                  .recompute = r->recompute,
                                   .documents = s->rows.packed || s->eval_rows.packed,
                                   .accumulate = r->accum > 1,
                                   .rows = r->batch,
                                   .length = r->seq,
                                   .adamw = {r->beta1, r->beta2, r->adam_eps, r->weight_decay}};
+    LJ_TRY(lj_recompute_resolve(&s->layout, &options, s->limit_bytes, &s->recompute));
     LJ_TRY(lj_trainer_create(&s->layout, &options, &s->trainer));
     LJ_TRY(lj_trainer_plan(s->trainer, &s->bytes));
+    if (s->limit_bytes && s->bytes.peak > s->limit_bytes)
+        return lj_fail(LJ_ERR_NOMEM, "the run needs %zu bytes, --memory allows %llu; --recompute auto finds what fits", s->bytes.peak,
+                       (unsigned long long)s->limit_bytes);
     return lj_trainer_commit(s->trainer);
 }
 
@@ -127,6 +135,15 @@ static lj_status out_is_free(const lj_recipe *r)
     return lj_fail(LJ_ERR_INVALID, "%s already holds %zu checkpoint%s; go on with --resume, or choose another --out", r->out, count, count == 1 ? "" : "s");
 }
 
+/* The tokenizer that was trained with is the one to save: a folder named by --tokenizer, or the model's own. */
+static lj_tokenizer_origin tokenizer_origin(const lj_train_setup *s)
+{
+    struct stat info;
+    const char *named = s->recipe.tokenizer;
+    if (*named) return (lj_tokenizer_origin){stat(named, &info) == 0 && S_ISDIR(info.st_mode) ? named : "", NULL};
+    return (lj_tokenizer_origin){s->source.folder, s->source.weights ? lj_weights_gguf(s->source.weights) : NULL};
+}
+
 static lj_status open_all(lj_train_setup *s, bool resume)
 {
     LJ_TRY(recipe_check(&s->recipe));
@@ -149,14 +166,14 @@ static lj_status open_all(lj_train_setup *s, bool resume)
     s->loop.state.data_hash = hash;
     s->loop.trainer = s->trainer;
     s->loop.rows = &s->rows, s->loop.eval_rows = s->eval_rows.count ? &s->eval_rows : NULL;
-    s->loop.tokenizer_folder = s->source.folder ? s->source.folder : "";
+    s->loop.tokenizer = tokenizer_origin(s);
     s->loop.last_step = planned_steps(s);
     return LJ_OK;
 }
 
-lj_status lj_train_setup_open(const lj_recipe *recipe, bool resume, lj_train_setup *setup)
+lj_status lj_train_setup_open(const lj_recipe *recipe, bool resume, uint64_t limit_bytes, lj_train_setup *setup)
 {
-    *setup = (lj_train_setup){.recipe = *recipe};
+    *setup = (lj_train_setup){.recipe = *recipe, .limit_bytes = limit_bytes};
     return open_all(setup, resume);
 }
 

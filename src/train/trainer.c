@@ -128,7 +128,7 @@ void lj_trainer_refresh(lj_trainer *trainer)
 
 static lj_status compile(lj_trainer *t, const char *name, lj_graph *graph, lj_program **program)
 {
-    lj_program_options options = {.threads = t->options.threads, .eager = t->options.eager, .disable = t->options.disable, .name = name};
+    lj_program_options options = {.threads = t->options.threads, .eager = t->options.eager, .disable = t->options.disable, .recompute = t->options.recompute, .name = name};
     lj_status status = lj_program_compile(graph, &options, program);
     lj_graph_destroy(graph);
     return lj_fail_in(status, "%s", name);
@@ -274,6 +274,30 @@ lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const floa
     LJ_TRY(lj_program_run(trainer->eval, sizes, sizes_of(trainer, batch->rows, batch->length, sizes)));
     *losses = trainer->losses;
     return LJ_OK;
+}
+
+static lj_status logits_run(lj_trainer *t, lj_program *program, const lj_batch *batch, float *logits)
+{
+    lj_size sizes[3];
+    LJ_TRY(bind_fixed(t, program));
+    LJ_TRY(lj_program_bind(program, "tokens", batch->tokens));
+    LJ_TRY(lj_program_bind(program, "positions", batch->positions));
+    LJ_TRY(bind_if(program, t->options.documents, "starts", batch->starts));
+    LJ_TRY(lj_program_bind(program, "logits", logits));
+    return lj_program_run(program, sizes, sizes_of(t, batch->rows, batch->length, sizes));
+}
+
+lj_status lj_trainer_logits(lj_trainer *trainer, const lj_batch *batch, float *logits)
+{
+    lj_model_graph_options options = {trainer->options.dtype, trainer->options.documents, false};
+    lj_program *program = NULL;
+    lj_graph *graph;
+    LJ_TRY(batch_check(trainer, batch));
+    LJ_TRY(lj_model_graph_logits(trainer->layout, &options, &graph));
+    LJ_TRY(compile(trainer, "logits", graph, &program));
+    lj_status status = logits_run(trainer, program, batch, logits);
+    lj_program_destroy(program);
+    return status;
 }
 
 static lj_status workspace_add(lj_program *program, const lj_size *sizes, size_t count, size_t *total)

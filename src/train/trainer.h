@@ -20,6 +20,7 @@ typedef struct {
     bool accumulate;    /* more than one micro-batch a step: gradients are added to */
     int64_t rows, length; /* largest micro-batch */
     const char *disable; /* passes switched off; NULL = none */
+    const char *recompute; /* as lj_program_options; NULL = none. Must outlive the trainer */
     lj_adamw_options adamw;
 } lj_trainer_options;
 
@@ -55,6 +56,9 @@ lj_status lj_trainer_micro(lj_trainer *trainer, const lj_batch *batch, bool firs
 lj_status lj_trainer_update(lj_trainer *trainer, int64_t step, double learning_rate, double clip, double *norm);
 /* Losses f32 [rows x length] without learning, 0 where there is no target; they live until the next call. */
 lj_status lj_trainer_eval(lj_trainer *trainer, const lj_batch *batch, const float **losses);
+
+/* Logits f32 [rows x length, V] of a batch, into the caller's buffer. Compiled anew each time: for comparisons. */
+lj_status lj_trainer_logits(lj_trainer *trainer, const lj_batch *batch, float *logits);
 
 /* The programs themselves, for tracing and reports; NULL where the trainer has none. */
 lj_program *lj_trainer_micro_program(lj_trainer *trainer);

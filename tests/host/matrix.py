@@ -57,8 +57,10 @@ image("geforce-470-compat", "470.256.02", "fail", card="NVIDIA GeForce GTX 1080 
 image("titan-545-compat", "545.29.06", "fail", card="NVIDIA TITAN RTX", compat=COMPAT)
 image("workstation-535-compat", "535.183.01", "warn", card="NVIDIA RTX A6000", compat=COMPAT)
 # data-centre names
-for card in ("Tesla V100-SXM2-32GB", "Tesla T4", "NVIDIA H100 80GB HBM3", "NVIDIA H20", "NVIDIA L40S", "NVIDIA A10", "NVIDIA H800", "NVIDIA L20", "NVIDIA B200", "NVIDIA A800-SXM4-80GB"):
+for card in ("Tesla V100-SXM2-32GB", "Tesla T4", "NVIDIA H100 80GB HBM3", "NVIDIA H20", "NVIDIA L40S", "NVIDIA A10", "NVIDIA H800", "NVIDIA L20", "NVIDIA A800-SXM4-80GB"):
     image(f"{card}-535-compat".replace(" ", "-"), "535.183.01", "ok", card=card, compat=COMPAT, order="warn")
+image("B200-535-compat", "535.183.01", "fail", card="NVIDIA B200", compat=COMPAT, says="Blackwell")
+image("B200-575", "575.57.08", "ok", card="NVIDIA B200")
 # branches in neither list
 image("570-unlisted", "570.124.06", "fail", says="570.26")
 image("570-before-12.8", "570.20", "fail")
@@ -87,6 +89,10 @@ row("case-95-no-compat", nvidia("535.183.01", cuda="13.0.48"), {"driver": "fail"
 row("minor-compatibility", nvidia("535.183.01", cuda="12.4.127"), {"driver": "warn"}, says="minor version")
 row("native-12.4", nvidia("550.54.15", cuda="12.4.127"), {"driver": "ok"})
 row("too-old-for-12", nvidia("470.256.02", cuda="12.4.127"), {"driver": "fail"})
+row("rtx-5090-old-torch", nvidia("575.57.08", card="NVIDIA GeForce RTX 5090", cuda="12.4.127"), {"driver": "fail"}, says="no kernel image")
+row("v100-cuda-13", nvidia("580.95.05", card="Tesla V100-SXM2-32GB", cuda="13.0.48"), {"driver": "fail"}, says="Volta")
+row("visible-devices-beyond", nvidia("575.51.03", cuda="12.8.57") | environment(CUDA_VISIBLE_DEVICES="1"), {"devices": "fail"}, says="names card 1")
+row("gloo-caret", environment(GLOO_SOCKET_IFNAME="^lo,docker0"), {"environment": "fail"}, says="Gloo takes names")
 row("kepler-branch-11", nvidia("470.256.02", card="Tesla K80", cuda="11.4.148"), {"driver": "ok"})
 # case 97: the driver cannot be read
 row("case-97-devices-only", nvidia(None) | {"proc/driver/nvidia/params": "x\n"}, {"driver": "fail"}, says="driver: not found")
@@ -199,8 +205,8 @@ def host_report(folder, build_folder, name, files, *arguments):
     root = os.path.join(folder, name)
     build(root, {"etc/hostname": name + "\n", "etc/hosts": f"10.0.0.1 {name}\n"} | files)
     out = os.path.join(folder, name + ".json")
-    env = dict(os.environ, LJPERF_DATA_DIR=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data"))
-    subprocess.run([os.path.join(build_folder, "ljperf"), "doctor", "--root", root, "--json", out, *arguments], capture_output=True, env=env, timeout=30)
+    env = dict(os.environ, LJPERF_DATA_DIR=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data"), LJPERF_CHECK_TIME="10" if loaded() else "1")
+    subprocess.run([os.path.join(build_folder, "ljperf"), "doctor", "--root", root, "--json", out, *arguments], capture_output=True, env=env, timeout=60)
     return out
 
 

@@ -242,6 +242,10 @@ static const example examples[] = {
     {D(1, 40, 20, 2, 1, 8, -1, 0, true), false, false, false, 2}, /* the first queries see nothing */
     {D(1, 300, 300, 1, 1, 17, -1, 0, true), false, false, false, 5},
     {D(2, 65, 129, 2, 1, 80, -1, 0, false), false, true, false, 7},
+    {D(2, 2, 300, 8, 2, 64, -1, 0, true), false, true, false, 3},
+    {D(1, 3, 400, 5, 1, 40, -1, 150, true), true, false, false, 2},
+    {D(1, 1, 260, 9, 3, 64, 128, 0, true), false, false, false, 2}, /* the cache is larger than what is filled */
+    {D(1, 3, 2, 2, 1, 128, -1, 0, true), false, false, false, 2},
     {D(0, 5, 5, 1, 1, 4, -1, 0, true), false, false, false, 2},
     {D(1, 0, 5, 1, 1, 4, -1, 0, true), false, false, false, 2},
     {D(1, 5, 0, 2, 1, 4, -1, 0, false), false, false, false, 2},

@@ -3,6 +3,7 @@
 #include "support/testing.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/machine.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/team.h"
@@ -213,7 +214,9 @@ static void wrong_descriptions_are_refused(void **state)
     assert_fails(lj_gemm_create(&d, 1, &gemm), LJ_ERR_INVALID, "n -3");
     d.n = 3, d.ldb = 2;
     assert_fails(lj_gemm_create(&d, 1, &gemm), LJ_ERR_INVALID, "ldb is 2, its rows have 3");
-    d.ldb = 0, d.accumulate = true;
+    d.ldb = 0;
+    assert_fails(lj_gemm_create(&d, 0, &gemm), LJ_ERR_INVALID, "0 threads");
+    d.accumulate = true;
     assert_fails(lj_gemm_create(&d, 1, &gemm), LJ_ERR_INVALID, "accumulate into bf16");
     d.accumulate = false, d.a_type = LJ_I8;
     assert_fails(lj_gemm_create_with(&d, 1, &lj_gemm_onednn, &gemm), LJ_ERR_UNSUPPORTED, "plain has");
@@ -329,6 +332,50 @@ static void choices_are_kept(void **state)
     test_folder_remove(folder);
 }
 
+/* Fails the n-th fallible call of kind "alloc", or the first of another kind. */
+typedef struct {
+    const char *kind;
+    int left;
+} fault_plan;
+
+static bool fault_when(void *user, const char *kind, const char *name)
+{
+    fault_plan *plan = user;
+    (void)name;
+    return strcmp(kind, plan->kind) == 0 && plan->left-- == 0;
+}
+
+/* Choosing fails cleanly when memory is short; a cache folder that refuses is a fallback that is admitted, and an error under --strict. */
+static void faults_are_handled(void **state)
+{
+    (void)state;
+    char folder[256];
+    lj_gemm *gemm;
+    lj_gemm_desc d = LJ_GEMM_DESC_INIT;
+    d.m = 20, d.n = 33, d.k = 41;
+    test_folder_create(folder, sizeof folder);
+    setenv("LJPERF_CACHE", folder, 1);
+    size_t live = lj_memory_live();
+    for (int n = 0; n < 3; n++) {
+        fault_plan plan = {"alloc", n};
+        lj_fault_set(fault_when, &plan);
+        assert_fails(lj_gemm_create(&d, 2, &gemm), LJ_ERR_NOMEM, "gemm.measure");
+        assert_int_equal(lj_memory_live(), live);
+    }
+    fault_plan plan = {"write", 0};
+    lj_strict_set(true);
+    lj_fault_set(fault_when, &plan);
+    assert_fails(lj_gemm_create(&d, 2, &gemm), LJ_ERR_UNSUPPORTED, "writable folder");
+    lj_strict_set(false);
+    d.n = 34, plan.left = 0;
+    size_t before = lj_fallback_count();
+    assert_ok(lj_gemm_create(&d, 2, &gemm));
+    assert_true(lj_fallback_count() >= before && lj_fallback_count() > 0);
+    lj_fault_set(NULL, NULL);
+    lj_gemm_destroy(gemm);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(choices_are_kept),
@@ -338,6 +385,7 @@ int main(void)
                                        cmocka_unit_test(wrong_descriptions_are_refused),
                                        cmocka_unit_test(tails_cover_once),
                                        cmocka_unit_test(packed_weights_are_shared),
-                                       cmocka_unit_test(same_bits_every_run)};
+                                       cmocka_unit_test(same_bits_every_run),
+                                       cmocka_unit_test(faults_are_handled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,9 +267,97 @@ static void composites_agree_with_their_definitions(void **state)
     }
 }
 
+/* -- planted faults ----------------------------------------------------------------------------------------------------------- */
+
+/* Another op of the same class and types in place of a backward node's; false where there is none. */
+static bool mutate(lj_node *node)
+{
+    switch (node->op) {
+    case LJ_OP_mul: node->op = LJ_OP_add; return true;
+    case LJ_OP_add: node->op = LJ_OP_sub; return true;
+    case LJ_OP_sub: node->op = LJ_OP_add; return true;
+    case LJ_OP_div: node->op = LJ_OP_mul; return true;
+    case LJ_OP_neg: node->op = LJ_OP_abs; return true;
+    case LJ_OP_cos: node->op = LJ_OP_sin; return true;
+    case LJ_OP_sin: node->op = LJ_OP_cos; return true;
+    case LJ_OP_le: node->op = LJ_OP_lt; return false; /* the same but for ties */
+    case LJ_OP_where: {
+        lj_value a = node->inputs[1];
+        node->inputs[1] = node->inputs[2], node->inputs[2] = a;
+        return true;
+    }
+    case LJ_OP_rotary: node->attributes.i[0] = !node->attributes.i[0]; return true;
+    case LJ_OP_swiglu_grad: {
+        lj_value a = node->inputs[0];
+        node->inputs[0] = node->inputs[1], node->inputs[1] = a;
+        return true;
+    }
+    case LJ_OP_attention_grad: node->attributes.f[0] *= 1.01; return true;
+    case LJ_OP_dropout: node->attributes.i[0]++; return true;
+    default: return false;
+    }
+}
+
+static bool outputs_equal(const test_buffers *a, const test_buffers *b)
+{
+    for (size_t r = 0; r < a->count; r++)
+        if (memcmp(a->rows[r].data, b->rows[r].data, a->rows[r].bytes) != 0) return false;
+    return true;
+}
+
+/* Every backward node of a row changed in turn: each change that changes a number must be caught. */
+static void mutants_of(lj_op op, int *planted, int *missed)
+{
+    trial t;
+    char where[400];
+    if (!trial_begin(&t, op, false)) return trial_end(&t);
+    size_t forward_nodes = t.graph->node_count;
+    lj_graph *forward = loss_graph(t.graph);
+    test_buffers inputs;
+    differentiate(&t, lj_graph_find(t.graph, "loss"));
+    assert_ok(t.status);
+    assert_ok(test_inputs_fill(&t.sheet, t.graph, sizes, 1, true, &inputs));
+    test_buffers right = run_exact(t.graph, &inputs);
+    int here = 0;
+    for (size_t n = forward_nodes; n < t.graph->node_count && here < 3; n++) {
+        lj_node saved = t.graph->nodes[n];
+        lj_value operands[8] = {0};
+        for (int j = 0; j < saved.input_count && j < 8; j++) operands[j] = saved.inputs[j];
+        if (!mutate(&t.graph->nodes[n])) {
+            t.graph->nodes[n] = saved;
+            continue;
+        }
+        test_buffers wrong = run_exact(t.graph, &inputs);
+        if (!outputs_equal(&right, &wrong)) {
+            (*planted)++, here++;
+            if (differences_error(&t, forward, &inputs, &wrong, where, sizeof where) <= 1e-6) {
+                print_error("%s: a gradient with %s changed went through\n", lj_op_rows[op].name, lj_op_rows[saved.op].name);
+                (*missed)++;
+            }
+        }
+        test_buffers_release(&wrong);
+        t.graph->nodes[n] = saved;
+        for (int j = 0; j < saved.input_count && j < 8; j++) saved.inputs[j] = operands[j];
+    }
+    test_buffers_release(&inputs), test_buffers_release(&right);
+    lj_graph_destroy(forward);
+    trial_end(&t);
+}
+
+static void wrong_gradients_are_caught(void **state)
+{
+    (void)state;
+    int planted = 0, missed = 0;
+    for (int op = 0; op < LJ_OP_COUNT; op++)
+        if (!refuses((lj_op)op) && op != LJ_OP_recv) mutants_of((lj_op)op, &planted, &missed);
+    printf("%d wrong gradients planted\n", planted);
+    assert_true(planted >= 40);
+    assert_int_equal(missed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_equal_differences), cmocka_unit_test(what_has_no_gradient_says_so),
-                                       cmocka_unit_test(composites_agree_with_their_definitions)};
+                                       cmocka_unit_test(composites_agree_with_their_definitions), cmocka_unit_test(wrong_gradients_are_caught)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

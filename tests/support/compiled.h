@@ -30,12 +30,13 @@ bool test_program_run(lj_program *program, const lj_graph *graph, const int64_t 
 typedef struct {
     const test_sheet *sheet;
     lj_graph *exposed;
-    int most_threads, repeats;
+    int least_threads, most_threads;
+    int repeats; /* further runs that must give the same bits */
     lj_program *programs[16];
     int program_count;
 } test_subject;
 
-lj_status test_subject_init(test_subject *subject, const test_sheet *sheet, int most_threads);
+lj_status test_subject_init(test_subject *subject, const test_sheet *sheet, int least_threads, int most_threads);
 void test_subject_release(test_subject *subject);
 bool test_subject_judge(test_subject *subject, const int64_t *sizes, uint64_t seed, test_verdict *verdict);
 

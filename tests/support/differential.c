@@ -208,6 +208,7 @@ static double tolerance(const test_run *run, const lj_node *node, lj_dtype dtype
     bool narrow = lj_dtype_bytes(dtype) == 2;
     for (int64_t i = 0; i < count; i++) {
         extra[i] = scale ? row * test_ulp(wide, scale[i]) : 0;
+        if (scale && node->op == LJ_OP_scatter_add) extra[i] = row * test_ulp(dtype, scale[i]); /* in the base's dtype */
         if (scale && rounds_inside(node->op) && lj_dtype_bytes(main_dtype) == 2) extra[i] += 4 * test_ulp(main_dtype, scale[i]);
     }
     return row == 0 ? 0 : narrow ? 1 : row;

@@ -80,16 +80,16 @@ static void work_buffers(work *w, const backward_plan *p, const lj_attention_bac
     w->k_t = at, at += p->k_t;
     w->k_rows = at, at += p->k_rows;
     w->v_rows = at, at += p->v_rows;
-    w->scores = (float *)at, at += p->tile_bytes;
-    w->dprobs = (float *)at, at += p->tile_bytes;
+    w->scores = (float *)(void *)at, at += p->tile_bytes;
+    w->dprobs = (float *)(void *)at, at += p->tile_bytes;
     w->p_rows = at, at += p->p_bytes;
     w->ds_rows = at, at += p->p_bytes;
     w->ds_packed = p->ds_packed_bytes ? at : w->ds_rows, at += p->ds_packed_bytes;
-    w->dk = (float *)at, at += p->kv_sums;
-    w->dv = (float *)at, at += p->kv_sums;
-    w->low = (int32_t *)at, w->high = w->low + p->l.width, at += p->lanes;
-    w->q_slots[0] = (float *)at, at += p->q_sums;
-    w->q_slots[1] = (float *)at;
+    w->dk = (float *)(void *)at, at += p->kv_sums;
+    w->dv = (float *)(void *)at, at += p->kv_sums;
+    w->low = (int32_t *)(void *)at, w->high = w->low + p->l.width, at += p->lanes;
+    w->q_slots[0] = (float *)(void *)at, at += p->q_sums;
+    w->q_slots[1] = (float *)(void *)at;
 }
 
 /* The packed block of (b, head, qb): Q^T, dO^T, Q, dO in this order. */
@@ -100,7 +100,7 @@ static char *q_block(const work *w, int64_t b, int64_t head, int64_t qb)
 
 static float *q_lanes(const work *w, int64_t b, int64_t head, int64_t qb)
 {
-    return (float *)((char *)w->a->scratch + w->p->lanes_offset) + ((b * w->p->l.d->heads + head) * w->p->l.query_blocks + qb) * 2 * w->p->l.width;
+    return (float *)(void *)((char *)w->a->scratch + w->p->lanes_offset) + ((b * w->p->l.d->heads + head) * w->p->l.query_blocks + qb) * 2 * w->p->l.width;
 }
 
 static lj_attention_bounds *q_bounds(const work *w, int64_t b)

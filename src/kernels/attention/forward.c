@@ -1,5 +1,6 @@
 /* Forward. First every thread packs its share of V (transposed) and, where the storage type is widened, of K; then each thread takes a contiguous
  * run of (entry, head, block of queries), equal in work, and walks the keys that the block sees. */
+#include "kernels/attention/decode.h"
 #include "kernels/attention/layout.h"
 #include "kernels/team.h"
 
@@ -38,7 +39,7 @@ static forward_plan plan_make(const lj_attention_desc *d, int threads)
 
 size_t lj_attention_forward_scratch(const lj_attention_desc *desc, int threads)
 {
-    return (size_t)plan_make(desc, threads).total;
+    return lj_attention_decodes(desc) ? lj_attention_decode_scratch(desc, threads) : (size_t)plan_make(desc, threads).total;
 }
 
 /* Packs key block kb of (b, kv head). */
@@ -73,11 +74,11 @@ static void block_buffers(block *x, const forward_plan *p, const lj_attention_fo
     char *at = (char *)a->scratch + p->thread_offset + thread * p->thread_bytes;
     x->p = p, x->a = a;
     x->q_panel = at, at += p->q_panel;
-    x->scores = (float *)at, at += p->scores;
+    x->scores = (float *)(void *)at, at += p->scores;
     x->probabilities = at, at += p->probabilities;
-    x->sums = (float *)at, at += p->sums;
-    x->max = (float *)at, x->sum = x->max + p->l.width, x->rescale = x->sum + p->l.width;
-    x->low = (int32_t *)(x->rescale + p->l.width), x->high = x->low + p->l.width;
+    x->sums = (float *)(void *)at, at += p->sums;
+    x->max = (float *)(void *)at, x->sum = x->max + p->l.width, x->rescale = x->sum + p->l.width;
+    x->low = (int32_t *)(void *)(x->rescale + p->l.width), x->high = x->low + p->l.width;
 }
 
 static lj_tile_a k_operand(const block *x, int64_t kb)
@@ -155,6 +156,10 @@ void lj_attention_forward(void *args, int thread, int threads)
 {
     const lj_attention_forward_args *a = args;
     const lj_attention_desc *d = &a->desc;
+    if (lj_attention_decodes(d)) {
+        lj_attention_decode(a, thread, threads);
+        return;
+    }
     forward_plan plan = plan_make(d, threads);
     block x;
     int64_t begin, end, total = 0, before = 0;

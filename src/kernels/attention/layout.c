@@ -40,7 +40,7 @@ lj_status lj_attention_check(const lj_attention_desc *d)
 lj_attention_layout lj_attention_layout_of(const lj_attention_desc *d)
 {
     lj_isa isa = lj_machine_get()->isa;
-    lj_attention_layout l = {.d = d, .tile = lj_tile_for(isa, d->type)};
+    lj_attention_layout l = {.d = d, .tile = lj_tile_get(d->type)};
     assert(d->type == LJ_BF16 || d->type == LJ_F32);
     l.steps = lj_attention_steps_for(isa, l.tile->type);
     l.width = lj_smaller(l.tile->wide_width, lj_round_up(d->q_len > 0 ? d->q_len : 1, 16));
@@ -149,6 +149,7 @@ void lj_attention_by_queries(const lj_attention_layout *l, const lj_attention_sh
         int64_t from, to, count = lj_smaller(l->width - lane, 32);
         lj_tile_a part = *a;
         quarters_of(shape, lane, count, &from, &to);
+        from = from / l->tile->a_k_multiple * l->tile->a_k_multiple;
         if (add && from >= to) continue;
         part.data = (const char *)a->data + from / l->tile->group * a->group_bytes;
         l->tile->panel(&part, rows, count, lj_smaller(to, keys) - from, panel_at(l->tile, b, l->width, from, lane), l->width, sums + lane, l->width,

@@ -33,6 +33,22 @@ typedef struct {
     void *ds_packed;           /* the same as packed B; may be ds_rows where the two forms are equal (group 1) */
 } lj_gradient_step;
 
+/* Few queries against a run of keys (decoding): `rows` queries that share K and V. */
+typedef struct {
+    lj_dtype type; /* of q, k, v */
+    const void *q; /* [rows][head_dim] */
+    const void *k, *v;
+    int64_t k_ld, v_ld; /* elements between keys */
+    int64_t rows, keys, head_dim;
+    float factor;
+    const int32_t *low, *high; /* [rows] keys each row sees */
+    int32_t first_key;
+    float *scores;     /* [rows][LJ_DECODE_KEYS] scratch */
+    float *max, *sum;  /* [rows] written; max is -1e30 and sum 0 for a row that sees none */
+    float *sums;       /* [rows][head_dim] written: sum of probabilities (relative to max) times v */
+} lj_decode_step;
+enum { LJ_DECODE_KEYS = 128 };
+
 typedef struct lj_attention_steps {
     bool pairs; /* probabilities are bf16 pairs */
     /* true: the maximum moved, sums so far must be multiplied by rescale. */
@@ -44,6 +60,7 @@ typedef struct lj_attention_steps {
     /* out[r * ld + i] = sums[r * width + i], rounded to type. */
     void (*convert)(lj_dtype type, const float *sums, int64_t rows, int64_t columns, int64_t width, void *out, int64_t ld);
     float (*dot)(lj_dtype type, const void *a, const void *b, int64_t count);
+    void (*decode)(const lj_decode_step *step);
 } lj_attention_steps;
 
 extern const lj_attention_steps lj_attention_generic, lj_attention_avx2, lj_attention_avx512, lj_attention_avx512bf16;

@@ -2,4 +2,4 @@
 #define STEP_PAIRS 0
 #include "kernels/attention/steps_body.h"
 
-const lj_attention_steps lj_attention_avx512 = {false, softmax, multiply, gradient, transpose, convert, dot_rows};
+const lj_attention_steps lj_attention_avx512 = {false, softmax, multiply, gradient, transpose, convert, dot_rows, decode};

@@ -14,6 +14,12 @@ LJ_INLINE void pair_store(uint16_t *at, vec even, vec odd)
     _mm512_storeu_si512(at, _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both));
 }
 
+/* Adds the products of 32 bf16 of two rows, pairwise. */
+LJ_INLINE vec pair_dot(const uint16_t *a, const uint16_t *b, vec sum)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_loadu_si512(a), (__m512bh)_mm512_loadu_si512(b));
+}
+
 #include "kernels/attention/steps_body.h"
 
-const lj_attention_steps lj_attention_avx512bf16 = {true, softmax, multiply, gradient, transpose, convert, dot_rows};
+const lj_attention_steps lj_attention_avx512bf16 = {true, softmax, multiply, gradient, transpose, convert, dot_rows, decode};

@@ -143,12 +143,10 @@ LJ_INLINE void gradient_body(const lj_gradient_step *t, bool masked)
         vec lse2 = vec_load(t->lse2 + lane), delta = vec_load(t->delta + lane);
         for (int64_t r = 0; r < t->keys; r += 2) {
             bool last = r + 1 == t->keys;
-            gradient_pair even = gradient_at(t, r, lane, lse2, delta, masked), odd = {vec_set(0), vec_set(0)};
+            gradient_pair even = gradient_at(t, r, lane, lse2, delta, masked);
+            gradient_pair odd = last ? (gradient_pair){vec_set(0), vec_set(0)} : gradient_at(t, r + 1, lane, lse2, delta, masked);
             gradient_store(t, r, lane, even);
-            if (!last) {
-                odd = gradient_at(t, r + 1, lane, lse2, delta, masked);
-                gradient_store(t, r + 1, lane, odd);
-            }
+            if (!last) gradient_store(t, r + 1, lane, odd);
 #if STEP_PAIRS
             pair_store((uint16_t *)t->ds_packed + r * t->width + 2 * lane, even.ds, odd.ds);
 #endif
@@ -210,4 +208,97 @@ static float dot_rows(lj_dtype type, const void *a, const void *b, int64_t count
     for (; i + VL <= count; i += VL) sum = vec_fma(load_float(type, a, i), load_float(type, b, i), sum);
     if (i < count) sum = vec_fma(load_float_part(type, a, i, (int)(count - i)), load_float_part(type, b, i, (int)(count - i)), sum);
     return vec_sum(sum);
+}
+
+LJ_INLINE vec load_float_clamped(lj_dtype type, const void *data, int64_t at, int64_t left)
+{
+    return left >= VL ? load_float(type, data, at) : load_float_part(type, data, at, (int)left);
+}
+
+/* Lane-wise products of one query and one key: their lanes sum to the dot product. */
+LJ_INLINE vec key_product(lj_dtype type, const void *q, const void *k, int64_t q_at, int64_t k_at, int64_t head_dim)
+{
+    vec sum = vec_set(0);
+    int64_t d = 0;
+#if STEP_PAIRS
+    if (type == LJ_BF16)
+        for (; d + 2 * VL <= head_dim; d += 2 * VL) sum = pair_dot((const uint16_t *)q + q_at + d, (const uint16_t *)k + k_at + d, sum);
+#endif
+    for (; d < head_dim; d += VL)
+        sum = vec_fma(load_float_clamped(type, q, q_at + d, head_dim - d), load_float_clamped(type, k, k_at + d, head_dim - d), sum);
+    return sum;
+}
+
+/* Scores of one row for VL keys from s on (fewer at the end: the rest is unspecified). */
+LJ_INLINE vec decode_scores(lj_dtype type, const lj_decode_step *t, int64_t row, int64_t s)
+{
+    vec x[VL];
+    int64_t left = t->keys - s;
+    LJ_UNROLL for (int i = 0; i < VL; i++)
+    {
+        int64_t key = s + (i < left ? i : left - 1);
+        x[i] = key_product(type, t->q, t->k, row * t->head_dim, key * t->k_ld, t->head_dim);
+    }
+    vec_transpose(x);
+    LJ_UNROLL for (int width = VL / 2; width > 0; width /= 2) LJ_UNROLL for (int i = 0; i < width; i++) x[i] += x[i + width];
+    return x[0];
+}
+
+/* Maximum, probabilities in place of scores, their sum. */
+static void decode_softmax(const lj_decode_step *t, int64_t row)
+{
+    float *x = t->scores + row * LJ_DECODE_KEYS, max = -1e30f;
+    vec sum = vec_set(0);
+    for (int64_t s = 0; s < t->keys; s++) {
+        int64_t key = t->first_key + s;
+        x[s] = key >= t->low[row] && key < t->high[row] ? x[s] * t->factor : -INFINITY;
+        max = x[s] > max ? x[s] : max;
+    }
+    for (int64_t s = t->keys; s % VL; s++) x[s] = -INFINITY;
+    for (int64_t s = 0; s < t->keys; s += VL) {
+        vec p = vec_exp2(vec_load(x + s) - vec_set(max));
+        vec_store(x + s, p);
+        sum += p;
+    }
+    t->max[row] = max, t->sum[row] = vec_sum(sum);
+}
+
+LJ_INLINE void decode_values(lj_dtype type, const lj_decode_step *t)
+{
+    for (int64_t row = 0; row < t->rows; row += 4) {
+        int64_t rows = t->rows - row < 4 ? t->rows - row : 4;
+        const float *p[4];
+        for (int64_t i = 0; i < 4; i++) p[i] = t->scores + (row + (i < rows ? i : rows - 1)) * LJ_DECODE_KEYS;
+        for (int64_t d = 0; d < t->head_dim; d += VL) {
+            vec sum[4] = {vec_set(0), vec_set(0), vec_set(0), vec_set(0)};
+            int64_t left = t->head_dim - d;
+            for (int64_t s = 0; s < t->keys; s++) {
+                vec v = load_float_clamped(type, t->v, s * t->v_ld + d, left);
+                LJ_UNROLL for (int i = 0; i < 4; i++) sum[i] = vec_fma(v, vec_set(p[i][s]), sum[i]);
+            }
+            for (int64_t i = 0; i < rows; i++) {
+                float *out = t->sums + (row + i) * t->head_dim + d;
+                if (left >= VL)
+                    vec_store(out, sum[i]);
+                else
+                    vec_store_part(out, sum[i], (int)left);
+            }
+        }
+    }
+}
+
+LJ_INLINE void decode_body(lj_dtype type, const lj_decode_step *t)
+{
+    for (int64_t s = 0; s < t->keys; s += VL)
+        for (int64_t row = 0; row < t->rows; row++) vec_store(t->scores + row * LJ_DECODE_KEYS + s, decode_scores(type, t, row, s));
+    for (int64_t row = 0; row < t->rows; row++) decode_softmax(t, row);
+    decode_values(type, t);
+}
+
+static void decode(const lj_decode_step *t)
+{
+    if (t->type == LJ_BF16)
+        decode_body(LJ_BF16, t);
+    else
+        decode_body(LJ_F32, t);
 }

@@ -21,8 +21,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { CLIP_M = 2048, CLIP_N = 3072, CLIP_K = 2048, CLIP_BATCH = 4, ROUNDS = 3, OWN_VERSION = 1 };
-#define MEASURE_SECONDS 0.06 /* a provider is not run again once its runs took this long */
+enum { CLIP_M = 2048, CLIP_N = 3072, CLIP_K = 2048, CLIP_BATCH = 4, ROUNDS = 7, MOST_CANDIDATES = 4, OWN_VERSION = 2 };
+#define MEASURE_SECONDS 0.03 /* a provider is not run again once its runs took this long */
+#define OWN_CREDIT 1.02
 
 const lj_gemm_provider_row *const lj_gemm_providers[] = {&lj_gemm_onednn, &lj_gemm_own, &lj_gemm_plain, NULL};
 
@@ -159,9 +160,19 @@ static void key_print(const lj_gemm_desc *c, int threads, char *buffer, size_t c
              (long long)c->m, (long long)c->n, (long long)c->k, (long long)c->batch, c->share_b ? " shared" : "");
 }
 
+/* One provider under measurement. */
 typedef struct {
-    void *a, *b, *c, *packed, *scratch;
-} buffers;
+    const lj_gemm_provider_row *provider;
+    lj_gemm *gemm;
+    void *packed, *scratch;
+    double best, spent; /* seconds */
+} candidate;
+
+typedef struct {
+    void *a, *b, *c;
+    candidate candidates[MOST_CANDIDATES];
+    int count;
+} contest;
 
 static lj_status buffer_get(size_t bytes, void **out)
 {
@@ -170,74 +181,92 @@ static lj_status buffer_get(size_t bytes, void **out)
     return LJ_OK;
 }
 
-static void buffers_release(buffers *s)
+static void contest_release(contest *s)
 {
-    lj_free(s->a), lj_free(s->b), lj_free(s->c), lj_free(s->packed), lj_free(s->scratch);
+    for (int i = 0; i < s->count; i++) {
+        lj_gemm_destroy(s->candidates[i].gemm);
+        lj_free(s->candidates[i].packed), lj_free(s->candidates[i].scratch);
+    }
+    lj_free(s->a), lj_free(s->b), lj_free(s->c);
 }
 
-static lj_status operands_get(const lj_gemm_desc *c, buffers *s)
+static lj_status operands_get(const lj_gemm_desc *c, contest *s)
 {
     LJ_TRY(buffer_get((size_t)(c->batch * c->m * c->k) * lj_dtype_bytes(c->a_type), &s->a));
     LJ_TRY(buffer_get((size_t)((c->share_b ? 1 : c->batch) * c->k * c->n) * lj_dtype_bytes(c->b_type), &s->b));
     return buffer_get((size_t)(c->batch * c->m * c->n) * lj_dtype_bytes(c->c_type), &s->c);
 }
 
-/* Best of a few runs, in seconds, scratch and packing included as they will be in use (packed weights: packed once). */
-static lj_status time_runs(const lj_gemm *gemm, buffers *s, double *best)
+/* One run, timed unless it is the first (which warms up). */
+static lj_status candidate_run(contest *s, candidate *x, bool timed)
 {
-    double spent = 0;
-    const void *b = s->b;
-    LJ_TRY(buffer_get(lj_gemm_scratch_bytes(gemm), &s->scratch));
-    if (gemm->desc.packed_b) {
-        LJ_TRY(buffer_get(lj_gemm_packed_bytes(gemm), &s->packed));
-        LJ_TRY(lj_gemm_pack_b(gemm, s->b, s->packed));
-        b = s->packed;
+    double start = lj_now_s();
+    LJ_TRY(lj_gemm_run(x->gemm, s->a, x->packed ? x->packed : s->b, s->c, x->scratch));
+    double took = lj_now_s() - start;
+    if (timed) x->spent += took;
+    if (timed && (x->best == 0 || took < x->best)) x->best = took;
+    return LJ_OK;
+}
+
+static lj_status candidate_prepare(const lj_gemm_desc *c, int threads, contest *s, candidate *x)
+{
+    LJ_TRY(lj_gemm_create_with(c, threads, x->provider, &x->gemm));
+    LJ_TRY(buffer_get(lj_gemm_scratch_bytes(x->gemm), &x->scratch));
+    if (c->packed_b) {
+        LJ_TRY(buffer_get(lj_gemm_packed_bytes(x->gemm), &x->packed));
+        LJ_TRY(lj_gemm_pack_b(x->gemm, s->b, x->packed));
     }
-    LJ_TRY(lj_gemm_run(gemm, s->a, b, s->c, s->scratch));
-    for (int i = 0; i < ROUNDS && (i == 0 || spent < MEASURE_SECONDS); i++) {
-        double start = lj_now_s();
-        LJ_TRY(lj_gemm_run(gemm, s->a, b, s->c, s->scratch));
-        double took = lj_now_s() - start;
-        spent += took;
-        if (i == 0 || took < *best) *best = took;
+    return candidate_run(s, x, false);
+}
+
+/* Every provider that can, but plain (taken only when nothing else can). */
+static lj_status candidates_get(const lj_gemm_desc *c, int threads, contest *s)
+{
+    for (int i = 0; lj_gemm_providers[i] && lj_gemm_providers[i] != &lj_gemm_plain; i++) {
+        candidate *x = &s->candidates[s->count];
+        if (!lj_gemm_providers[i]->supports(c)) continue;
+        *x = (candidate){.provider = lj_gemm_providers[i]};
+        lj_status status = candidate_prepare(c, threads, s, x);
+        if (status == LJ_OK || x->gemm) s->count++; /* what was made is released with the contest */
+        if (status != LJ_OK && status != LJ_ERR_UNSUPPORTED) return status;
     }
     return LJ_OK;
 }
 
-static lj_status measure_one(const lj_gemm_desc *c, int threads, const lj_gemm_provider_row *provider, buffers *s, double *gflops)
+/* In turns, so that a disturbance meets all of them. */
+static lj_status rounds_run(contest *s)
 {
-    lj_gemm *gemm;
-    double best = 0;
-    LJ_TRY(lj_gemm_create_with(c, threads, provider, &gemm));
-    lj_status status = time_runs(gemm, s, &best);
-    lj_gemm_destroy(gemm);
-    lj_free(s->scratch), lj_free(s->packed);
-    s->scratch = s->packed = NULL;
-    if (status == LJ_OK) *gflops = 2e-9 * (double)c->batch * (double)c->m * (double)c->n * (double)c->k / (best > 1e-9 ? best : 1e-9);
-    return status;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < s->count; i++)
+            if (round == 0 || s->candidates[i].spent < MEASURE_SECONDS) LJ_TRY(candidate_run(s, &s->candidates[i], true));
+    return LJ_OK;
 }
 
-/* Times every provider but plain (which is taken only when nothing else can). */
+/* The fastest; ours when it is nearly so, since it works on tails while they are hot. */
+static void winner_print(const lj_gemm_desc *c, const contest *s, choice *row)
+{
+    double best = 0, flops = 2e-9 * (double)c->batch * (double)c->m * (double)c->n * (double)c->k;
+    size_t used = 0;
+    for (int i = 0; i < s->count; i++) {
+        const candidate *x = &s->candidates[i];
+        double gflops = flops / (x->best > 1e-9 ? x->best : 1e-9), credit = gflops * (x->provider == &lj_gemm_own ? OWN_CREDIT : 1);
+        used += (size_t)snprintf(row->figures + used, sizeof row->figures - used, "%s%s=%.1f", used ? "\t" : "", x->provider->name, gflops);
+        if (credit <= best) continue;
+        best = credit;
+        snprintf(row->provider, sizeof row->provider, "%s", x->provider->name);
+    }
+}
+
 static lj_status measure(const lj_gemm_desc *c, int threads, choice *row)
 {
-    buffers s = {0};
-    double best = 0;
-    size_t used = 0;
-    lj_status status = operands_get(c, &s);
+    contest s = {0};
     snprintf(row->provider, sizeof row->provider, "plain");
     row->figures[0] = 0;
-    for (int i = 0; lj_gemm_providers[i] != &lj_gemm_plain && status == LJ_OK; i++) {
-        double gflops = 0;
-        if (!lj_gemm_providers[i]->supports(c)) continue;
-        status = measure_one(c, threads, lj_gemm_providers[i], &s, &gflops);
-        if (status == LJ_ERR_UNSUPPORTED) {
-            status = LJ_OK;
-            continue;
-        }
-        used += (size_t)snprintf(row->figures + used, sizeof row->figures - used, "%s%s=%.1f", used ? "\t" : "", lj_gemm_providers[i]->name, gflops);
-        if (gflops > best) best = gflops, snprintf(row->provider, sizeof row->provider, "%s", lj_gemm_providers[i]->name);
-    }
-    buffers_release(&s);
+    lj_status status = operands_get(c, &s);
+    if (status == LJ_OK) status = candidates_get(c, threads, &s);
+    if (status == LJ_OK) status = rounds_run(&s);
+    if (status == LJ_OK) winner_print(c, &s, row);
+    contest_release(&s);
     return status;
 }
 
@@ -266,7 +295,9 @@ static lj_status keep(void)
     lj_status status = path_get(path, sizeof path);
     if (status == LJ_OK) status = file_merge(path);
     if (status == LJ_OK) return LJ_OK;
-    return lj_fallback("gemm.choices", lj_error_message(), "set LJPERF_CACHE to a writable folder; until then every process measures again");
+    char reason[256]; /* the message's own buffer is written next */
+    snprintf(reason, sizeof reason, "%s", lj_error_message());
+    return lj_fallback("gemm.choices", reason, "set LJPERF_CACHE to a writable folder; until then every process measures again");
 }
 
 static void load_once(void)
@@ -286,7 +317,7 @@ lj_status lj_gemm_choose(const lj_gemm_desc *desc, int threads, const lj_gemm_pr
         return LJ_OK;
     }
     lj_gemm_desc small = clipped(desc);
-    choice row;
+    choice row = {.key = ""};
     lj_status status = LJ_OK;
     key_print(&small, threads, row.key, sizeof row.key);
     pthread_mutex_lock(&lock);

@@ -40,6 +40,7 @@ static bool is_empty(const lj_gemm_desc *d)
 
 static lj_status gemm_make(const lj_gemm_desc *desc, int threads, const lj_gemm_provider_row *provider, const lj_gemm *like, lj_gemm **out)
 {
+    if (threads < 1) return lj_fail(LJ_ERR_INVALID, "gemm: %d threads; at least 1 is needed", threads);
     lj_gemm *gemm = calloc(1, sizeof *gemm);
     if (!gemm) return lj_fail(LJ_ERR_NOMEM, "gemm: could not get %zu bytes", sizeof *gemm);
     *gemm = (lj_gemm){.desc = *desc, .threads = threads, .provider = provider};
@@ -67,7 +68,7 @@ lj_status lj_gemm_create(const lj_gemm_desc *desc, int threads, lj_gemm **out)
     lj_gemm_desc resolved = *desc;
     const lj_gemm_provider_row *provider = &lj_gemm_plain;
     LJ_TRY(desc_resolve(&resolved));
-    if (!is_empty(&resolved)) LJ_TRY(lj_gemm_choose(&resolved, threads, &provider));
+    if (!is_empty(&resolved) && threads >= 1) LJ_TRY(lj_gemm_choose(&resolved, threads, &provider));
     return gemm_make(&resolved, threads, provider, NULL, out);
 }
 

@@ -8,15 +8,17 @@
 #include "kernels/team.h"
 #include "kernels/tile/tile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { A_BLOCK_BYTES = 256 << 10, B_BLOCK_BYTES = 4 << 20, K_BLOCK = 1024 };
+enum { A_BLOCK_BYTES = 256 << 10, B_BLOCK_BYTES = 4 << 20 };
 
 typedef struct {
     const lj_tile *tile;
     bool pack_a;
     int64_t k_block, row_block, column_block; /* columns: a multiple of the panel's width */
+    int64_t a_k;                              /* k that a packed A block spans: k_block, or all when C is bf16 */
     int row_threads, column_threads;
     int64_t panel_bytes;                 /* of B, over all of k */
     int64_t b_offset, a_bytes, c_bytes; /* scratch: per thread A blocks and f32 C blocks, then the shared B block */
@@ -58,14 +60,16 @@ static int64_t at_least(int64_t value, int64_t least)
 /* As many threads along rows as have two blocks of work each; the rest of the grid goes along columns. */
 static void grid_choose(own_state *s, const lj_gemm_desc *d, int threads)
 {
+    assert(threads >= 1);
     int64_t row_units = (d->m + s->tile->rows - 1) / s->tile->rows, column_units = (d->n + s->tile->width - 1) / s->tile->width;
     int best = 1;
     double best_cost = 1e300;
     for (int rows = 1; rows <= threads; rows++) {
         if (threads % rows) continue;
-        int columns = threads / rows;
-        double cost = (double)((row_units + rows - 1) / rows) * (double)((column_units + columns - 1) / columns);
-        cost *= 1 + 0.02 * columns; /* equal work: rows first, B blocks are shared */
+        int columns = threads / rows; /* at least 1, since rows divides threads */
+        /* cppcheck-suppress zerodiv */
+        int64_t blocks = ((row_units + rows - 1) / rows) * ((column_units + columns - 1) / columns); /* of the busiest thread */
+        double cost = (double)blocks * (1 + 0.02 * columns); /* equal work: rows first, B blocks are shared */
         if (cost < best_cost) best_cost = cost, best = rows;
     }
     s->row_threads = best, s->column_threads = threads / best;
@@ -75,15 +79,16 @@ static void blocks_choose(own_state *s, const lj_gemm_desc *d, int threads)
 {
     const lj_tile *tile = s->tile;
     int64_t bytes = (int64_t)lj_dtype_bytes(tile->type);
-    s->k_block = d->k <= K_BLOCK + K_BLOCK / 2 ? d->k : K_BLOCK;
-    s->row_block = at_least(A_BLOCK_BYTES / at_least(s->k_block * bytes, 1) / tile->rows * tile->rows, tile->rows);
+    s->k_block = d->k <= tile->k_block + tile->k_block / 2 ? d->k : tile->k_block;
+    bool narrow = d->c_type == LJ_BF16 && s->k_block < d->k;
+    s->a_k = narrow ? d->k : s->k_block;
+    s->row_block = at_least(A_BLOCK_BYTES / at_least((s->pack_a ? s->a_k : s->k_block) * bytes, 1) / tile->rows * tile->rows, tile->rows);
     if (s->row_block > d->m) s->row_block = lj_round_up(d->m, tile->rows);
     s->panel_bytes = lj_tile_panel_bytes(tile, d->k, tile->width);
     int64_t panels = at_least(B_BLOCK_BYTES / at_least(s->panel_bytes, 1), s->column_threads), all = (d->n + tile->width - 1) / tile->width;
     if (panels > all || d->packed_b) panels = all;
     s->column_block = at_least(panels, 1) * tile->width;
-    s->a_bytes = s->pack_a ? lj_round_up(lj_tile_a_bytes(tile, s->row_block, s->k_block, tile->rows), 64) : 0;
-    bool narrow = d->c_type == LJ_BF16 && s->k_block < d->k;
+    s->a_bytes = s->pack_a ? lj_round_up(lj_tile_a_bytes(tile, s->row_block, s->a_k, tile->rows), 64) : 0;
     s->c_bytes = narrow ? s->row_block * tile->width * 4 : 0;
     s->b_offset = threads * (s->a_bytes + s->c_bytes);
     s->scratch = (size_t)(s->b_offset + (d->packed_b ? 0 : panels * s->panel_bytes));
@@ -201,11 +206,13 @@ static void block_through_float(const own_part *p, int64_t row, int64_t rows)
     const lj_gemm_desc *d = &p->w->gemm->desc;
     const lj_tile *tile = p->s->tile;
     const char *b = p->panels;
+    lj_tile_a whole = a_get(p, row, rows, 0, d->k);
     for (int64_t column = p->column_begin; column < p->column_end; column += tile->width, b += p->s->panel_bytes) {
         int64_t n = p->column_end - column < tile->width ? p->column_end - column : tile->width;
         for (int64_t kk = 0; kk < d->k; kk += p->s->k_block) {
             int64_t k = d->k - kk < p->s->k_block ? d->k - kk : p->s->k_block;
-            lj_tile_a a = a_get(p, row, rows, kk, k);
+            lj_tile_a a = whole;
+            a.data = (const char *)whole.data + kk / tile->group * whole.group_bytes;
             tile->panel(&a, rows, n, k, b + kk * tile->width * (int64_t)lj_dtype_bytes(tile->type), tile->width, p->c_block, tile->width,
                         kk ? LJ_TILE_ADD : LJ_TILE_SET);
         }
@@ -257,7 +264,7 @@ static void grid_part(const own_work *w, int64_t batch, int64_t block, int64_t c
     int64_t width = s->tile->width, begin, end;
     own_part part = {.w = w, .s = s, .batch = batch};
     part.a_block = w->scratch + index * (s->a_bytes + s->c_bytes);
-    part.c_block = (float *)(part.a_block + s->a_bytes);
+    part.c_block = (float *)(void *)(part.a_block + s->a_bytes);
     units_share(d->m, s->tile->rows, index / s->column_threads, s->row_threads, &part.row_begin, &part.row_end);
     units_share(columns, width, index % s->column_threads, s->column_threads, &begin, &end);
     part.column_begin = block + begin, part.column_end = block + end;

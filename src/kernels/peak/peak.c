@@ -4,7 +4,7 @@
 #include "base/machine.h"
 #include "kernels/team.h"
 
-enum { RUNS = 8, LANES = 8 };
+enum { RUNS = 80, LANES = 8 };
 
 static const struct {
     const char *name;
@@ -53,17 +53,17 @@ static double rate(peak_job *job, int threads)
     return seconds > 0 ? total / seconds : 0;
 }
 
-/* Rounds for about 10 ms, then the best of several runs: interruptions only slow down. */
+/* Rounds for about 1 ms, then the best of several runs: interruptions only slow down. */
 static double loop_peak(lj_peak_loop loop, int threads)
 {
     peak_job job = {.loop = loop, .rounds = 1000};
     double seconds = 0, best = 0;
-    while (seconds < 2e-3) {
+    while (seconds < 5e-4) {
         double begin = lj_now_s();
         (void)loop(job.rounds *= 2);
         seconds = lj_now_s() - begin;
     }
-    job.rounds = (int64_t)((double)job.rounds * 1e-2 / seconds);
+    job.rounds = (int64_t)((double)job.rounds * 1e-3 / seconds);
     for (int run = 0; run < RUNS; run++) {
         double now = rate(&job, threads);
         best = now > best ? now : best;

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where rows of A are: row i, k-group g at data + (i / block_rows) * block_bytes + (i % block_rows) * row_bytes + g * group_bytes. */
+/* Where rows of A are: row i, k-group g at data + (i / block_rows) * block_bytes + (i % block_rows) * row_bytes + g * group_bytes (engines with a_rows:
+ * the groups of one step of a_k_multiple are adjacent, and steps are that many groups times group_bytes apart). */
 typedef struct {
     const void *data;
     int64_t row_bytes, group_bytes, block_bytes;
@@ -27,8 +28,9 @@ typedef struct lj_tile {
     int group;
     int rows, width;           /* block of rows and panel width that GEMM runs best with */
     int wide_rows, wide_width; /* the same for short products (attention) */
-    int k_multiple;            /* packed k is padded with zeros to this */
-    bool a_rows;               /* A must have its k-groups adjacent (tile registers load rows) */
+    int k_block;               /* length along k that GEMM keeps in cache */
+    int a_k_multiple;          /* k of packed A is padded with zeros to this; a k offset into it must be a multiple */
+    bool a_rows;               /* packed A is [k / a_k_multiple][rows][a_k_multiple] (tile registers load rows) */
 
     /* One panel: n <= width columns. ldc in elements of C. */
     void (*panel)(const lj_tile_a *a, int64_t m, int64_t n, int64_t k, const void *b, int64_t width, void *c, int64_t ldc, lj_tile_store store);
@@ -42,8 +44,12 @@ typedef struct lj_tile {
 /* The best tile engine for operands of this type under the machine's (capped) instruction set. bf16 without bf16 instructions
  * widens to f32 while packing: then the engine's type is f32. */
 const lj_tile *lj_tile_get(lj_dtype operand);
+bool lj_tile_widens(void); /* this CPU's bf16 instructions are slower than its f32 ones, so they are passed over */
 /* The engine of one instruction set, or NULL when this machine cannot run it (tests iterate). */
 const lj_tile *lj_tile_for(lj_isa isa, lj_dtype operand);
+
+/* Tests: this engine serves bf16 operands from now on (NULL: the machine's again). Set while nothing runs. */
+void lj_tile_force(const lj_tile *engine);
 
 extern const lj_tile lj_tile_generic, lj_tile_avx2, lj_tile_avx512, lj_tile_avx512bf16, lj_tile_amx;
 
@@ -51,15 +57,10 @@ static inline int64_t lj_round_up(int64_t value, int64_t multiple)
 {
     return (value + multiple - 1) / multiple * multiple;
 }
-/* k as packed operands hold it. */
-static inline int64_t lj_tile_packed_k(const lj_tile *tile, int64_t k)
-{
-    return lj_round_up(k, tile->k_multiple);
-}
-/* Bytes of one panel, of all panels, and of packed A. */
+/* Bytes of one panel of B, of all its panels, and of packed A. */
 static inline int64_t lj_tile_panel_bytes(const lj_tile *tile, int64_t k, int64_t width)
 {
-    return lj_tile_packed_k(tile, k) * width * (int64_t)lj_dtype_bytes(tile->type);
+    return lj_round_up(k, tile->group) * width * (int64_t)lj_dtype_bytes(tile->type);
 }
 static inline int64_t lj_tile_b_bytes(const lj_tile *tile, int64_t k, int64_t n, int64_t width)
 {
@@ -67,7 +68,7 @@ static inline int64_t lj_tile_b_bytes(const lj_tile *tile, int64_t k, int64_t n,
 }
 static inline int64_t lj_tile_a_bytes(const lj_tile *tile, int64_t m, int64_t k, int64_t rows)
 {
-    return lj_tile_panel_bytes(tile, k, rows) * ((m + rows - 1) / rows);
+    return lj_round_up(k, tile->a_k_multiple) * lj_round_up(m, rows) * (int64_t)lj_dtype_bytes(tile->type);
 }
 
 /* Plain rows of the engine's own type, `ld` elements apart. */
@@ -78,9 +79,9 @@ static inline lj_tile_a lj_tile_plain_a(const lj_tile *tile, const void *data, i
 }
 static inline lj_tile_a lj_tile_packed_a(const lj_tile *tile, const void *blocks, int64_t k, int rows)
 {
-    int64_t bytes = (int64_t)lj_dtype_bytes(tile->type) * tile->group, packed = lj_tile_packed_k(tile, k) / tile->group;
-    return tile->a_rows ? (lj_tile_a){blocks, packed * bytes, bytes, rows * packed * bytes, rows}
-                        : (lj_tile_a){blocks, bytes, rows * bytes, rows * packed * bytes, rows};
+    int64_t size = (int64_t)lj_dtype_bytes(tile->type), block_bytes = rows * lj_round_up(k, tile->a_k_multiple) * size;
+    int64_t row_bytes = (tile->a_rows ? tile->a_k_multiple : tile->group) * size;
+    return (lj_tile_a){blocks, row_bytes, rows * tile->group * size, block_bytes, rows};
 }
 
 #endif

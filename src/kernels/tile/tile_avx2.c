@@ -10,4 +10,5 @@ static const micro_fn micros[2][6] = {{MICRO_NAMES(1)}, {MICRO_NAMES(2)}};
 
 #include "kernels/tile/tile_pack_body.h"
 
-const lj_tile lj_tile_avx2 = {"avx2", LJ_F32, 1, 6, 16, 6, 16, 1, false, panel, pack_b, pack_a};
+const lj_tile lj_tile_avx2 = {.name = "avx2", .type = LJ_F32, .group = 1, .rows = 6, .width = 16, .wide_rows = 6, .wide_width = 16, .k_block = 512,
+                             .a_k_multiple = 1, .panel = panel, .pack_b = pack_b, .pack_a = pack_a};

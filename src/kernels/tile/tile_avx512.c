@@ -13,4 +13,5 @@ static const micro_fn micros[4][8] = {{MICRO_NAMES(1), micro_7_1, micro_8_1},
 
 #include "kernels/tile/tile_pack_body.h"
 
-const lj_tile lj_tile_avx512 = {"avx512", LJ_F32, 1, 8, 48, 6, 64, 1, false, panel, pack_b, pack_a};
+const lj_tile lj_tile_avx512 = {.name = "avx512", .type = LJ_F32, .group = 1, .rows = 8, .width = 48, .wide_rows = 6, .wide_width = 64, .k_block = 512,
+                             .a_k_multiple = 1, .panel = panel, .pack_b = pack_b, .pack_a = pack_a};

@@ -41,4 +41,5 @@ static const micro_fn micros[4][8] = {{MICRO_NAMES(1), micro_7_1, micro_8_1},
 
 #include "kernels/tile/tile_pack_body.h"
 
-const lj_tile lj_tile_avx512bf16 = {"avx512bf16", LJ_BF16, 2, 8, 48, 6, 64, 2, false, panel, pack_b, pack_a};
+const lj_tile lj_tile_avx512bf16 = {.name = "avx512bf16", .type = LJ_BF16, .group = 2, .rows = 8, .width = 48, .wide_rows = 6, .wide_width = 64, .k_block = 1024,
+                             .a_k_multiple = 2, .panel = panel, .pack_b = pack_b, .pack_a = pack_a};

@@ -10,4 +10,5 @@ static const micro_fn micros[2][4] = {{micro_1_1, micro_2_1, micro_3_1, micro_4_
 
 #include "kernels/tile/tile_pack_body.h"
 
-const lj_tile lj_tile_generic = {"generic", LJ_F32, 1, 4, 8, 4, 8, 1, false, panel, pack_b, pack_a};
+const lj_tile lj_tile_generic = {.name = "generic", .type = LJ_F32, .group = 1, .rows = 4, .width = 8, .wide_rows = 4, .wide_width = 8, .k_block = 512,
+                             .a_k_multiple = 1, .panel = panel, .pack_b = pack_b, .pack_a = pack_a};

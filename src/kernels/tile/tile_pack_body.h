@@ -117,7 +117,9 @@ static void pack_b(lj_dtype from, const void *source, int64_t ld, bool transpose
     (transposed ? pack_across : pack_along)(from, source, ld, n, k, width, panels);
 }
 
+#if !defined(TILE_OWN_PACK_A)
 static void pack_a(lj_dtype from, const void *source, int64_t ld, bool transposed, int64_t m, int64_t k, int64_t rows, void *blocks)
 {
     (transposed ? pack_along : pack_across)(from, source, ld, m, k, rows, blocks);
 }
+#endif
