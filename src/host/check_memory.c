@@ -84,6 +84,7 @@ void lj_check_shared_memory(lj_host *host, lj_findings *out)
                      lj_host_exists(host, "/proc/mounts");
         f->verdict = known ? LJ_VERDICT_WARN : LJ_VERDICT_NOT_APPLICABLE;
         lj_say(f->found, known ? "/dev/shm is not mounted" : "no mount table in the view");
+        lj_say(f->source, "mount table; %s", lj_json_text(rule, "source"));
         if (known) shm_next_step(host, f);
         return;
     }

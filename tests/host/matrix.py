@@ -147,6 +147,7 @@ row("shm-16m", mounts("16384k") | meminfo() | environment(LOCAL_WORLD_SIZE="8"),
 row("shm-64m", mounts("65536k") | meminfo() | environment(LOCAL_WORLD_SIZE="8"), {"shared_memory": "warn"}, says="320.00 MiB")
 row("shm-1g", mounts("1048576k") | meminfo() | environment(LOCAL_WORLD_SIZE="8"), {"shared_memory": "ok"})
 row("shm-1g-by-flag", mounts("1g") | meminfo(), {"shared_memory": "ok"}, "--ranks", "8")
+row("shm-not-mounted", {"proc/self/mounts": "overlay / overlay rw 0 0\n"} | meminfo(), {"shared_memory": "warn"}, says="not mounted")
 # cgroups
 v2 = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n"}
 row("cgroup2-1g", meminfo() | v2 | {"sys/fs/cgroup/memory.max": "1073741824\n"}, {"memory": "warn"}, says="1.00 GiB")

@@ -120,7 +120,9 @@ static bool pip(lab *l, const json_t *words, const char *version, char *why, siz
         return false;
     }
     bool good = result.code == 0;
-    const char *text = result.output.data ? result.output.data : "", *error = strstr(text, "ERROR:");
+    char *text = result.output.data ? result.output.data : "", *error = strstr(text, "ERROR:"),
+         *versions = strstr(text, " (from versions:");
+    if (versions) *versions = '\n'; /* the list of all versions tells a reader nothing */
     if (!good)
         snprintf(why, capacity, "%s%.*s", result.timed_out ? "pip did not end in time: " : "",
                  (int)(error ? strcspn(error, "\n") : strcspn(text, "\n")), error ? error : text);
