@@ -63,7 +63,7 @@ def load(path, dtype=torch.float32):
         data = np.asarray(gguf.dequantize(tensor.data, tensor.tensor_type), dtype=np.float32).reshape([int(n) for n in tensor.shape[::-1]])
         if ".attn_q." in name or ".attn_k." in name:
             data = unpermute(data, heads if ".attn_q." in name else kv_heads)
-        state[hf_name(name)] = torch.from_numpy(np.ascontiguousarray(data))
+        state[hf_name(name)] = torch.from_numpy(np.array(data, order="C"))
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
