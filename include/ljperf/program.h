@@ -66,6 +66,8 @@ LJ_API lj_status lj_program_count(lj_program *program, const lj_size *sizes, siz
 LJ_API lj_status lj_program_bytes(lj_program *program, const char *name, const lj_size *sizes, size_t count, size_t *bytes);
 /* Buffer of an input or output. Inputs and outputs must not overlap. The buffer must hold the bytes of the sizes of each later run. */
 LJ_API lj_status lj_program_bind(lj_program *program, const char *name, void *data);
+/* Everything that can be known up front (sizes, bindings, memory) is checked before the first step. A run that fails in a step (an id outside
+ * its table, a call that returned an error) has already written what stood before that step: outputs and state are then undefined. */
 LJ_API lj_status lj_program_run(lj_program *program, const lj_size *sizes, size_t count);
 
 /* Allocates the workspace for these sizes now, so that a later run cannot fail for want of memory. */

@@ -40,6 +40,28 @@ static void add_any(const scatter_args *a, size_t to, size_t from, int64_t count
     }
 }
 
+/* Whole numbers wrap: two's complement addition of the low bytes is the same for signed and unsigned. */
+static uint64_t integer_get(lj_dtype type, const void *data, size_t index)
+{
+    switch (lj_dtype_bytes(type)) {
+    case 1: return ((const uint8_t *)data)[index] | (type == LJ_I8 && ((const int8_t *)data)[index] < 0 ? ~UINT64_C(0xff) : 0);
+    case 4: return type == LJ_I32 ? (uint64_t)(int64_t)((const int32_t *)data)[index] : ((const uint32_t *)data)[index];
+    default: return ((const uint64_t *)data)[index];
+    }
+}
+
+static void add_integers(const scatter_args *a, size_t to, size_t from, int64_t count)
+{
+    for (size_t i = 0; i < (size_t)count; i++) {
+        uint64_t sum = integer_get(a->base_type, a->base, to + i) + integer_get(a->update_type, a->updates, from + i);
+        switch (lj_dtype_bytes(a->base_type)) {
+        case 1: ((uint8_t *)a->base)[to + i] = (uint8_t)sum; break;
+        case 4: ((uint32_t *)a->base)[to + i] = (uint32_t)sum; break;
+        default: ((uint64_t *)a->base)[to + i] = sum; break;
+        }
+    }
+}
+
 /* Each thread owns a range of columns and goes through all rows in order: the result does not depend on the team. */
 static void scatter_share(void *arg, int thread, int threads)
 {
@@ -53,6 +75,8 @@ static void scatter_share(void *arg, int thread, int threads)
             add_floats((float *)a->base + to, (const float *)a->updates + from, end - begin);
         else if (a->base_type == LJ_F32 && a->update_type == LJ_BF16)
             add_bf16((float *)a->base + to, (const uint16_t *)a->updates + from, end - begin);
+        else if (!lj_dtype_rows[a->base_type].is_float)
+            add_integers(a, (size_t)to, (size_t)from, end - begin);
         else
             add_any(a, (size_t)to, (size_t)from, end - begin);
     }
