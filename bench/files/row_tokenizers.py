@@ -11,7 +11,8 @@ from text_lib import HERE, SPM_KINDS, hf_families, hf_tokenizer, our_ids, our_te
 LLAMA = """import sys, numpy, llama_cpp
 model = llama_cpp.Llama(sys.argv[1], vocab_only=True, verbose=False)
 numpy.array(model.tokenize(open(sys.argv[2], 'rb').read(), add_bos=False, special=False), dtype=numpy.int64).tofile(sys.argv[3])"""
-EXACT = {"gpt2", "llama3", "tekken", "llama2", "mistral", "spm_llama2", "spm_user"}
+# Not "mistral": its own decoder drops the first space of a text that begins with one, as Hugging Face's does.
+EXACT = {"gpt2", "llama3", "tekken", "llama2", "spm_llama2", "spm_user"}
 
 
 def main(build):
