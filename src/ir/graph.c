@@ -134,7 +134,7 @@ static bool grow(lj_graph *graph, void **array, size_t *capacity, size_t count, 
     while (wanted <= count) wanted *= 2;
     void *fresh;
     if (lj_alloc_zero("graph", wanted * item, &fresh) != LJ_OK) return lj_graph_fail(graph, LJ_ERR_NOMEM, "graph of %zu entries", wanted), false;
-    if (*array) memcpy(fresh, *array, count * item);
+    if (*array) memcpy(fresh, *array, *capacity * item);
     lj_free(*array);
     *array = fresh, *capacity = wanted;
     return true;

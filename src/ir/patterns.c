@@ -54,6 +54,7 @@ static bool norm_may_root(const lj_graph *graph, lj_value root, lj_op made_by)
 
 static lj_value norm_spelled(lj_graph *p, lj_value x, lj_value w, int spelling, double eps)
 {
+    if (!x || !w) return 0; /* the graph has failed; its status says why */
     lj_type type = lj_value_type(p, x);
     lj_dtype wide = wide_of(type.dtype);
     double columns = (double)type.dim[type.rank - 1].factor;
