@@ -1,6 +1,10 @@
 # Forwarding: with ACCL_ENGINE=vendor the calls reach the vendor's library, whose own calls of its exports reach itself; our own library, a
 # relative path and a missing one are refused; ACCL_ENGINE=host never looks.
 set -eu
+if ldd "$1/libaccl.so" 2>/dev/null | grep -q libasan; then
+    echo "skipped: a plain program cannot load a sanitized library"
+    exit 77
+fi
 build=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
