@@ -74,6 +74,21 @@ static lj_part part_of(const lj_grouping *g, const lj_node *node)
     }
 }
 
+/* Puts node n into a group (and out of none: only merging moves nodes, by the list). */
+static void member_add(lj_grouping *g, uint32_t n, uint32_t group)
+{
+    g->group[n] = group;
+    g->next_member[n] = g->first_member[group];
+    g->first_member[group] = n;
+}
+
+static uint32_t group_new(lj_grouping *g, uint32_t n)
+{
+    g->first_member[g->group_count] = LJ_NO_GROUP;
+    member_add(g, n, g->group_count);
+    return g->group_count++;
+}
+
 /* -- concat and pad roots -------------------------------------------------------------------------------------------------- */
 
 static bool may_feed_root(const lj_grouping *g, uint32_t n)
@@ -94,7 +109,7 @@ static void root_absorb(lj_grouping *g, const lj_node *node, uint32_t *left, uin
         if (g->part[n] == LJ_PART_INLINE)
             root_absorb(g, producer, left, group);
         else if (may_feed_root(g, n)) {
-            g->group[n] = group;
+            member_add(g, n, group);
             root_absorb(g, producer, left, group);
         }
     }
@@ -107,7 +122,7 @@ static lj_status roots_group(lj_grouping *g)
     if (!left) return lj_fail(LJ_ERR_NOMEM, "fuse");
     for (size_t n = g->graph->node_count; n-- > 0;) {
         if (g->part[n] != LJ_PART_ROOT || g->group[n] != LJ_NO_GROUP) continue;
-        g->group[n] = g->group_count++;
+        group_new(g, (uint32_t)n);
         if (!g->options->fuse || g->alone[n]) continue;
         memcpy(left, g->uses, bytes);
         root_absorb(g, &g->graph->nodes[n], left, g->group[n]);
@@ -163,27 +178,42 @@ static void core_producers(const lj_grouping *g, lj_value v, bool moved, uint32_
     for (int i = 0; i < node->input_count; i++) core_producers(g, node->inputs[i], moved || view, found, was_moved, count);
 }
 
-/* Does node n need, through any path, a member of the group? Older nodes than its first member cannot. */
-static bool reaches(lj_grouping *g, uint32_t n, uint32_t group, uint32_t first)
+static bool reaches(lj_grouping *g, uint32_t n, uint32_t group);
+
+static bool inputs_reach(lj_grouping *g, uint32_t n, uint32_t group)
 {
-    if (n < first || g->stamp[n] == g->stamp_now) return false;
-    g->stamp[n] = g->stamp_now;
-    if (g->group[n] == group) return true;
     const lj_node *node = &g->graph->nodes[n];
     for (int i = 0; i < node->input_count; i++)
-        if (node->inputs[i] && reaches(g, g->graph->values[node->inputs[i]].node, group, first)) return true;
+        if (node->inputs[i] && reaches(g, g->graph->values[node->inputs[i]].node, group)) return true;
+    return false;
+}
+
+/* Does node n need, through any path, a member of the group? A group runs as one: whoever needs one member waits for all of them, so
+ * the path goes on from every member of the groups it meets. */
+static bool reaches(lj_grouping *g, uint32_t n, uint32_t group)
+{
+    if (g->stamp[n] == g->stamp_now) return false;
+    if (g->group[n] == group) return true;
+    if (g->group[n] == LJ_NO_GROUP) {
+        g->stamp[n] = g->stamp_now;
+        return inputs_reach(g, n, group);
+    }
+    uint32_t head = g->first_member[g->group[n]];
+    for (uint32_t m = head; m != LJ_NO_GROUP; m = g->next_member[m]) g->stamp[m] = g->stamp_now;
+    for (uint32_t m = head; m != LJ_NO_GROUP; m = g->next_member[m])
+        if (inputs_reach(g, m, group)) return true;
     return false;
 }
 
 /* True when an operand of `node` outside the group needs the group: joining would close a circle. */
-static bool closes_circle(lj_grouping *g, const lj_node *node, uint32_t group, uint32_t first)
+static bool closes_circle(lj_grouping *g, const lj_node *node, uint32_t group)
 {
     g->stamp_now++;
     for (int i = 0; i < node->input_count; i++) {
         if (!node->inputs[i]) continue;
         uint32_t n = g->graph->values[node->inputs[i]].node;
         if (g->group[n] == group) continue;
-        if (g->part[n] == LJ_PART_INLINE ? closes_circle(g, &g->graph->nodes[n], group, first) : reaches(g, n, group, first)) return true;
+        if (g->part[n] == LJ_PART_INLINE ? closes_circle(g, &g->graph->nodes[n], group) : reaches(g, n, group)) return true;
     }
     return false;
 }
@@ -191,7 +221,7 @@ static bool closes_circle(lj_grouping *g, const lj_node *node, uint32_t group, u
 static bool may_join(lj_grouping *g, const lj_node *node, core_group *groups, uint32_t group, lj_type *joint)
 {
     const core_group *to = &groups[group];
-    return to->open && to->count < GROUP_NODES && spaces_fit(&to->space, node_space(g->graph, node), joint) && !closes_circle(g, node, group, to->first);
+    return to->open && to->count < GROUP_NODES && spaces_fit(&to->space, node_space(g->graph, node), joint) && !closes_circle(g, node, group);
 }
 
 /* Moves all members of b into a; undone when that closes a circle. */
@@ -201,16 +231,19 @@ static bool merge_groups(lj_grouping *g, core_group *groups, uint32_t a, uint32_
     core_group *to = &groups[a], *from = &groups[b];
     if (a == b || !from->open || to->count + from->count > GROUP_NODES || !spaces_fit(&to->space, &from->space, &joint)) return false;
     uint32_t first = to->first < from->first ? to->first : from->first, last = to->last > from->last ? to->last : from->last;
-    uint32_t moved[GROUP_NODES], count = 0;
-    for (uint32_t n = from->first; n <= from->last; n++)
-        if (g->group[n] == b && count < GROUP_NODES) g->group[n] = a, moved[count++] = n;
+    uint32_t head = g->first_member[a], tail = g->first_member[b];
+    for (uint32_t m = g->first_member[b]; m != LJ_NO_GROUP; m = g->next_member[m]) g->group[m] = a, tail = m;
+    g->next_member[tail] = head;
+    g->first_member[a] = g->first_member[b];
     bool circle = false;
-    for (uint32_t n = first; n <= last && !circle; n++)
-        if (g->group[n] == a) circle = closes_circle(g, &g->graph->nodes[n], a, first);
+    for (uint32_t m = g->first_member[a]; m != LJ_NO_GROUP && !circle; m = g->next_member[m]) circle = closes_circle(g, &g->graph->nodes[m], a);
     if (circle) {
-        for (uint32_t i = 0; i < count; i++) g->group[moved[i]] = b;
+        g->next_member[tail] = LJ_NO_GROUP;
+        for (uint32_t m = g->first_member[b]; m != LJ_NO_GROUP; m = g->next_member[m]) g->group[m] = b;
+        g->first_member[a] = head;
         return false;
     }
+    g->first_member[b] = LJ_NO_GROUP;
     *to = (core_group){joint, first, last, to->count + from->count, true};
     from->open = false, from->count = 0;
     return true;
@@ -253,15 +286,14 @@ static void core_place(lj_grouping *g, core_group *groups, uint32_t n)
         lj_type joint;
         if (joined == LJ_NO_GROUP && may_join(g, node, groups, choice[i], &joint)) {
             joined = choice[i];
-            g->group[n] = joined;
+            member_add(g, n, joined);
             groups[joined].space = joint, groups[joined].last = n, groups[joined].count++;
         } else if (joined != LJ_NO_GROUP) {
             merge_groups(g, groups, joined, choice[i]);
         }
     }
     if (joined != LJ_NO_GROUP) return;
-    g->group[n] = g->group_count++;
-    groups[g->group[n]] = (core_group){*node_space(g->graph, node), n, n, 1, g->options->fuse && !g->alone[n]};
+    groups[group_new(g, n)] = (core_group){*node_space(g->graph, node), n, n, 1, g->options->fuse && !g->alone[n]};
 }
 
 lj_status lj_grouping_run(lj_grouping *g)
@@ -281,7 +313,7 @@ lj_status lj_grouping_run(lj_grouping *g)
         if (g->part[n] == LJ_PART_CORE)
             core_place(g, groups, n);
         else if (g->part[n] == LJ_PART_COLUMN || g->part[n] == LJ_PART_SINGLE || g->part[n] == LJ_PART_LIBRARY)
-            g->group[n] = g->group_count++;
+            group_new(g, n);
     }
     return LJ_OK;
 }
@@ -311,9 +343,11 @@ static lj_status grouping_init(lj_grouping *g)
     g->alone = lj_arena_alloc(g->scratch, nodes * sizeof *g->alone);
     g->stamp = lj_arena_alloc(g->scratch, nodes * sizeof *g->stamp);
     g->libraries = lj_arena_alloc(g->scratch, nodes * sizeof *g->libraries);
+    g->first_member = lj_arena_alloc(g->scratch, nodes * sizeof *g->first_member);
+    g->next_member = lj_arena_alloc(g->scratch, nodes * sizeof *g->next_member);
     g->needed = lj_arena_alloc(g->scratch, values * sizeof *g->needed);
     g->uses = lj_use_counts(g->graph, g->scratch);
-    bool all = g->part && g->group && g->alone && g->stamp && g->libraries && g->needed && g->uses;
+    bool all = g->part && g->group && g->alone && g->stamp && g->libraries && g->first_member && g->next_member && g->needed && g->uses;
     return all ? LJ_OK : lj_fail(LJ_ERR_NOMEM, "fuse: %zu nodes", nodes);
 }
 

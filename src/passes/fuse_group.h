@@ -25,6 +25,8 @@ typedef struct {
     bool *alone;        /* by node: taken apart after a refusal */
     bool *needed;       /* by value: must stand in memory */
     uint32_t *libraries; /* by node: library nodes up to it */
+    uint32_t *first_member; /* by group: head of its list of nodes */
+    uint32_t *next_member;  /* by node: the next of its group */
     uint32_t *stamp;    /* by node, for searches */
     uint32_t stamp_now;
     uint32_t group_count;
