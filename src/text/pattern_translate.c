@@ -119,7 +119,7 @@ static void property_name(const char *name, size_t length, char out[48])
     snprintf(out, 48, "%.*s", (int)length, name);
     for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
         size_t n = 0;
-        while (n < length && tolower((unsigned char)name[n]) == properties[i].name[n]) n++;
+        while (n < length && properties[i].name[n] && tolower((unsigned char)name[n]) == properties[i].name[n]) n++;
         if (n == length && !properties[i].name[n]) snprintf(out, 48, "%s", properties[i].ours);
     }
 }
