@@ -41,8 +41,8 @@ static bool is_ready(const lj_graph *g, lj_value addend, lj_value part)
     return g->values[addend].node < g->values[part].node;
 }
 
-/* Follows reshapes down to the node whose result they show; the sum must then be taken in that shape, so only plain ones count. */
-static bool plan_sum(accumulation *a, const lj_node *add, lj_value sum, lj_value addend, lj_value part)
+/* Gives the maker of `part` the addend of `sum`, where it can take one. */
+static bool plan_sum(accumulation *a, lj_value sum, lj_value addend, lj_value part)
 {
     const lj_graph *g = a->rewrite.from;
     if (a->uses[part] != 1 || a->addend[part] || !takes_addend(g, part) || !is_ready(g, addend, part)) return false;
@@ -55,7 +55,6 @@ static bool plan_sum(accumulation *a, const lj_node *add, lj_value sum, lj_value
     } else {
         a->addend[part] = addend;
     }
-    (void)add;
     a->replaced[sum] = part;
     return true;
 }
@@ -66,7 +65,7 @@ static void plan_sums(accumulation *a)
     for (size_t n = g->node_count; n-- > 0;) {
         const lj_node *node = &g->nodes[n];
         if (node->op != LJ_OP_add) continue;
-        if (!plan_sum(a, node, node->output, node->inputs[0], node->inputs[1])) plan_sum(a, node, node->output, node->inputs[1], node->inputs[0]);
+        if (!plan_sum(a, node->output, node->inputs[0], node->inputs[1])) plan_sum(a, node->output, node->inputs[1], node->inputs[0]);
     }
 }
 
@@ -77,7 +76,7 @@ static lj_value resolve(const accumulation *a, lj_value value)
     return value;
 }
 
-static lj_status copy_with_addend(accumulation *a, const lj_node *node, int output, lj_value addend)
+static lj_status copy_with_addend(accumulation *a, const lj_node *node, lj_value addend)
 {
     lj_rewrite *r = &a->rewrite;
     lj_value inputs[8], extra = r->map[resolve(a, addend)];
@@ -93,7 +92,6 @@ static lj_status copy_with_addend(accumulation *a, const lj_node *node, int outp
     lj_producer(r->to, first)->name = lj_arena_strdup(&r->to->arena, node->name);
     if (!lj_producer(r->to, first)->name) return lj_fail(LJ_ERR_NOMEM, "graph copy");
     for (int k = 0; k < node->output_count; k++) r->map[node->output + (lj_value)k] = lj_output_of(first, k);
-    (void)output;
     return LJ_OK;
 }
 
@@ -105,7 +103,7 @@ static lj_status node_rewrite(accumulation *a, const lj_node *node)
         return LJ_OK;
     }
     for (int k = 0; k < node->output_count; k++)
-        if (a->addend[node->output + (lj_value)k]) return copy_with_addend(a, node, k, a->addend[node->output + (lj_value)k]);
+        if (a->addend[node->output + (lj_value)k]) return copy_with_addend(a, node, a->addend[node->output + (lj_value)k]);
     return lj_rewrite_copy(r, node);
 }
 
